@@ -1,0 +1,88 @@
+"""What every backbone gives: pooled features with the gates that opened, and how its channels hang together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from lockgate.layers.lock import Lockable
+
+
+class Stream(NamedTuple):
+    """One pass of one task's stream."""
+
+    features: Tensor  # (B, F), globally pooled
+    gates: tuple[Tensor, ...]  # (B, c_out) for every gated layer, in the order of ``Backbone.layers``
+
+
+@dataclass
+class Channels:
+    """Layers that write one set of channels, and layers and norms that read it: they widen together."""
+
+    writers: list[Any]
+    readers: list[Any]
+    norms: list[Any]
+
+
+class Backbone(nn.Module):
+    """Pixels to features. Sub-classes fill ``layers``, ``sources`` and ``channels`` while they are built."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers: dict[str, nn.Module] = {}
+        """Convolutions and linear layers by name, in the order in which their gates are returned."""
+        self.sources: list[int | None] = []
+        """For each layer, the index of the layer whose gate decides which of its inputs are open; None: all are."""
+        self.channels: list[Channels] = []
+
+    @property
+    def features(self) -> int:
+        """Width of the pooled features now."""
+        return self.widths()[-1]
+
+    def forward(self, x: Tensor, task: int) -> Stream:
+        """Run the stream of ``task`` on standardised images (B, C, H, W)."""
+        raise NotImplementedError
+
+    def add_task(self) -> None:
+        """Gates and norms for one more task."""
+        for module in self.modules():
+            if module is not self and hasattr(module, "add_task"):
+                module.add_task()
+
+    def _add(self, name: str, layer: nn.Module, source: int | None) -> int:
+        self.layers[name] = layer
+        self.sources.append(source)
+        return len(self.layers) - 1
+
+    # -- growth ------------------------------------------------------------------------------------------------------
+
+    def widths(self) -> list[int]:
+        """The width of every set of channels."""
+        return [group.writers[0].width for group in self.channels]
+
+    def grow(self, widths: list[int]) -> None:
+        """Widen every set of channels to at least ``widths``."""
+        for group, now, wanted in zip(self.channels, self.widths(), widths, strict=True):
+            if wanted > now:
+                _widen(group, wanted - now)
+
+    def widths_with_free(self, share: float, base: list[int]) -> list[int]:
+        """The widths at which every layer has at least ``share`` of its ``base`` width free."""
+        wanted = []
+        for group, width, first in zip(self.channels, self.widths(), base, strict=True):
+            free = min(int((~layer.locked).sum()) for layer in group.writers if isinstance(layer, Lockable))
+            wanted.append(width + max(0, math.ceil(share * first) - free))
+        return wanted
+
+
+def _widen(group: Channels, extra: int) -> None:
+    for writer in group.writers:
+        writer.grow_outputs(extra)
+    for reader in group.readers:
+        reader.grow_inputs(extra)
+    for norm in group.norms:
+        norm.channels += extra

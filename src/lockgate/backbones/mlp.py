@@ -1,0 +1,31 @@
+"""Two fully connected layers. The paper says that its gating applies to fully connected layers too; here it does."""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from lockgate.backbones.base import Backbone, Channels, Stream
+from lockgate.config import ModelConfig
+from lockgate.layers.parts import Kit
+
+
+class MLP(Backbone):
+    """pixels - Linear - ReLU - gate - Linear - ReLU - gate."""
+
+    def __init__(self, image_shape: tuple[int, int, int], kit: Kit, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.width or 100
+        self.fc1 = kit.linear(math.prod(image_shape), width)
+        self.fc2 = kit.linear(width, width)
+        self._add("fc1", self.fc1, None)
+        self._add("fc2", self.fc2, 0)
+        self.channels = [Channels([self.fc1], [self.fc2], []), Channels([self.fc2], [], [])]
+
+    def forward(self, x: Tensor, task: int) -> Stream:
+        """(B, C, H, W) to features (B, width)."""
+        x, gate1 = self.fc1(x.flatten(1), task, F.relu)
+        x, gate2 = self.fc2(x, task, F.relu)
+        return Stream(x, tuple(g for g in (gate1, gate2) if g is not None))

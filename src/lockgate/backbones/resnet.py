@@ -1,0 +1,87 @@
+"""ResNet-18 in its CIFAR form, gated as in the paper's Figure 3.
+
+    block:  x ---> conv1 - BN - ReLU - gate1 ---> conv2 - BN ---> (+) - ReLU - gate2 --->
+             \\---> identity, or 1x1 conv - BN - gate where the block downsamples ---/
+
+Each gate looks at the input of its own convolution. The stem is gated too, otherwise task 1 would freeze all of it.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.backbones.base import Backbone, Channels, Stream
+from lockgate.config import ModelConfig
+from lockgate.layers.parts import Kit
+
+BLOCKS = (2, 2, 2, 2)
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions around a shortcut."""
+
+    def __init__(self, c_in: int, c_out: int, stride: int, kit: Kit) -> None:
+        super().__init__()
+        self.conv1 = kit.conv(c_in, c_out, 3, stride=stride, padding=1, bias=False)
+        self.norm1 = kit.norm(c_out)
+        self.conv2 = kit.conv(c_out, c_out, 3, padding=1, bias=False)
+        self.norm2 = kit.norm(c_out)
+        self.downsamples = stride != 1 or c_in != c_out
+        if self.downsamples:
+            self.shortcut = kit.conv(c_in, c_out, 1, stride=stride, bias=False)
+            self.shortcut_norm = kit.norm(c_out)
+
+    def forward(self, x: Tensor, task: int) -> tuple[Tensor, list[Tensor]]:
+        """(B, c_in, H, W) to (B, c_out, H', W') and the gates, in the order conv1, shortcut, conv2."""
+        h, gate1 = self.conv1(x, task, lambda y: F.relu(self.norm1(y, task)))
+        shortcut, gate_s = x, None
+        if self.downsamples:
+            shortcut, gate_s = self.shortcut(x, task, lambda y: self.shortcut_norm(y, task))
+        h, gate2 = self.conv2(h, task, lambda y: F.relu(self.norm2(y, task) + shortcut))
+        return h, [g for g in (gate1, gate_s, gate2) if g is not None]
+
+
+class ResNet(Backbone):
+    """``width`` filters in the stem (64), doubled at each stage; ``blocks`` per stage."""
+
+    def __init__(self, image_shape: tuple[int, int, int], kit: Kit, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.width or 64
+        self.stem = kit.conv(image_shape[0], width, 3, padding=1, bias=False)
+        self.stem_norm = kit.norm(width)
+        last = self._add("stem", self.stem, None)
+        stream = Channels([self.stem], [], [self.stem_norm])  # the residual stream of the current stage
+        self.blocks = nn.ModuleList()
+        c_in = width
+        for stage, count in enumerate(config.blocks or BLOCKS):
+            for b in range(count):
+                c_out = width * 2**stage
+                block = BasicBlock(c_in, c_out, 2 if stage and not b else 1, kit)
+                self.blocks.append(block)
+                stream, last = self._wire(f"stage{stage + 1}.block{b + 1}", block, stream, last)
+                c_in = c_out
+        self.channels.append(stream)
+
+    def _wire(self, name: str, block: BasicBlock, stream: Channels, source: int) -> tuple[Channels, int]:
+        """Note who writes and who reads which channels; the residual stream's writers must widen together."""
+        inner = self._add(f"{name}.conv1", block.conv1, source)
+        stream.readers.append(block.conv1)
+        self.channels.append(Channels([block.conv1], [block.conv2], [block.norm1]))
+        if block.downsamples:
+            self._add(f"{name}.shortcut", block.shortcut, source)
+            stream.readers.append(block.shortcut)
+            self.channels.append(stream)
+            stream = Channels([block.shortcut], [], [block.shortcut_norm])
+        stream.writers.append(block.conv2)
+        stream.norms.append(block.norm2)
+        return stream, self._add(f"{name}.conv2", block.conv2, inner)
+
+    def forward(self, x: Tensor, task: int) -> Stream:
+        """(B, C, H, W) to features (B, 8 width)."""
+        x, gate = self.stem(x, task, lambda y: F.relu(self.stem_norm(y, task)))
+        gates = [] if gate is None else [gate]
+        for block in self.blocks:
+            x, more = block(x, task)
+            gates += more
+        return Stream(x.mean((2, 3)), tuple(gates))

@@ -1,0 +1,43 @@
+"""SimpleCNN (paper, Section 4.1): three 3x3 convolutions, global average pool. No BatchNorm.
+
+    conv1 - ReLU - pool - gate - conv2 - ReLU - pool - gate - conv3 - ReLU - gate - global average pool
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from lockgate.backbones.base import Backbone, Channels, Stream
+from lockgate.config import ModelConfig
+from lockgate.layers.parts import Kit
+
+
+def _relu_pool(h: Tensor) -> Tensor:
+    # Pool before ReLU: the same values (both are monotone), at a quarter of the ReLU's cost.
+    return F.relu(F.max_pool2d(h, 2))
+
+
+class SimpleCNN(Backbone):
+    """Three convolutions of ``width`` filters (100 in the paper), gated after the pooling."""
+
+    def __init__(self, image_shape: tuple[int, int, int], kit: Kit, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.width or 100
+        self.conv1 = kit.conv(image_shape[0], width, 3, padding=1)
+        self.conv2 = kit.conv(width, width, 3, padding=1)
+        self.conv3 = kit.conv(width, width, 3, padding=1)
+        for index, name in enumerate(("conv1", "conv2", "conv3")):
+            self._add(name, getattr(self, name), index - 1 if index else None)
+        self.channels = [
+            Channels([self.conv1], [self.conv2], []),
+            Channels([self.conv2], [self.conv3], []),
+            Channels([self.conv3], [], []),
+        ]
+
+    def forward(self, x: Tensor, task: int) -> Stream:
+        """(B, C, H, W) to features (B, width)."""
+        x, gate1 = self.conv1(x, task, _relu_pool)  # (B, width, H/2, W/2)
+        x, gate2 = self.conv2(x, task, _relu_pool)  # (B, width, H/4, W/4)
+        x, gate3 = self.conv3(x, task, F.relu)
+        return Stream(x.mean((2, 3)), tuple(g for g in (gate1, gate2, gate3) if g is not None))

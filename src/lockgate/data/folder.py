@@ -1,0 +1,39 @@
+"""Your own images: ``train/<class>/*`` and ``test/<class>/*``, any type Pillow reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lockgate.config import DataConfig
+from lockgate.data.arrays import Dataset
+from lockgate.data.images import class_folders, read_split
+from lockgate.data.source import ENVIRONMENT, base_folder
+from lockgate.errors import DataError
+
+LAYOUT = "DIR/train/<class>/<images> and DIR/test/<class>/<images>"
+
+
+def read(data_dir: Path | None, config: DataConfig) -> Dataset:
+    """The images under ``data_dir`` (or LOCKGATE_DATA), squeezed to ``config.image_size``; classes sorted by name."""
+    base = base_folder(data_dir)
+    if base is None:
+        raise DataError(f"The data set 'folder' needs a folder. Pass --data-dir DIR (or set {ENVIRONMENT}): {LAYOUT}.")
+    train, test = base / "train", base / "test"
+    for split in (train, test):
+        if not split.is_dir():
+            raise DataError(f"There is no folder {split}. Wanted: {LAYOUT}, with the same classes in both.")
+    classes = class_folders(train)
+    if len(classes) < 2:
+        raise DataError(f"{train} holds {len(classes)} class folders; wanted at least two. Wanted: {LAYOUT}.")
+    _check_same(classes, class_folders(test), train, test)
+    splits = [read_split(split, classes, config.image_size, config.greyscale) for split in (train, test)]
+    return Dataset("folder", tuple(classes), *splits)
+
+
+def _check_same(train_classes: list[str], test_classes: list[str], train: Path, test: Path) -> None:
+    only_train = sorted(set(train_classes) - set(test_classes))
+    only_test = sorted(set(test_classes) - set(train_classes))
+    if not (only_train or only_test):
+        return
+    parts = [f"only in {f}: {', '.join(names)}" for f, names in ((train, only_train), (test, only_test)) if names]
+    raise DataError(f"Training and test classes differ; {'; '.join(parts)}. Give both splits the same class folders.")

@@ -1,0 +1,67 @@
+"""Imagenet-50: fifty ILSVRC-2012 classes resized to 32x32 (section 4.1 of the paper). You bring the images.
+
+The paper does not say which fifty classes it took, so they are chosen by ``wnids`` or by ``class_seed``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from lockgate.config import DataConfig
+from lockgate.data.arrays import Dataset
+from lockgate.data.images import class_folders, read_split
+from lockgate.data.source import ENVIRONMENT, base_folder
+from lockgate.errors import DataError
+
+FOLDERS = ("", "imagenet50", "imagenet", "ILSVRC2012")
+COUNT = 50
+WNID = re.compile(r"n\d{8}")
+REMEDY = (
+    "Its licence does not allow us to fetch ImageNet: get ILSVRC-2012 from image-net.org, sort it into "
+    "DIR/imagenet50/train/<wnid>/*.JPEG and DIR/imagenet50/val/<wnid>/*.JPEG (wnid like n01440764), "
+    f"and pass --data-dir DIR or set {ENVIRONMENT}=DIR."
+)
+
+
+def read(data_dir: Path | None, config: DataConfig) -> Dataset:
+    """The chosen classes as (N, 3, size, size); ``val`` is the test split. ``config.wnids`` sets the label order."""
+    root = _root(base_folder(data_dir))
+    train, val = root / "train", root / "val"
+    wnids = _choose(train, config)
+    for split in (train, val):
+        absent = [wnid for wnid in wnids if not (split / wnid).is_dir()]
+        if absent:
+            # The official validation set is one flat folder of 50,000 files; say so rather than "missing".
+            flat = " It holds images directly: sort them into one folder per wnid." if any(split.glob("*.JPEG")) else ""
+            raise DataError(f"{split} lacks the class folders {', '.join(absent)}.{flat} {REMEDY}")
+    return Dataset("imagenet50", wnids, *(read_split(split, wnids, config.image_size) for split in (train, val)))
+
+
+def _root(base: Path | None) -> Path:
+    if base is None:
+        raise DataError(f"The data set 'imagenet50' needs a folder. {REMEDY}")
+    for folder in FOLDERS:
+        if (base / folder / "train").is_dir() and (base / folder / "val").is_dir():
+            return base / folder
+    looked = "\n".join(f"  - {base / folder}" for folder in FOLDERS)
+    raise DataError(f"No folder with both train/ and val/ was found. Looked in:\n{looked}\n{REMEDY}")
+
+
+def _choose(train: Path, config: DataConfig) -> tuple[str, ...]:
+    """The wanted wnids in label order: as configured, or a seeded choice in sorted order."""
+    if config.wnids:
+        twice = sorted({wnid for wnid in config.wnids if config.wnids.count(wnid) > 1})
+        if twice:
+            raise DataError(f"'data.wnids' names {', '.join(twice)} more than once. Name every class once.")
+        return config.wnids
+    found = [name for name in class_folders(train) if WNID.fullmatch(name)]
+    if len(found) < COUNT:
+        raise DataError(
+            f"{train} holds {len(found)} class folders; wanted at least {COUNT}. "
+            f"To use fewer, name them in 'data.wnids'. {REMEDY}"
+        )
+    chosen = np.random.default_rng(config.class_seed).permutation(len(found))[:COUNT]
+    return tuple(found[i] for i in sorted(chosen))  # with exactly 50 folders: all of them

@@ -1,0 +1,1 @@
+"""Room 7: the only training loop, and what lets a run survive anything."""

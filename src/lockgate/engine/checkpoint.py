@@ -1,0 +1,152 @@
+"""Checkpoints: atomic, checksummed, safe to load.
+
+    checkpoints/000007-task/   learner.safetensors  manifest.json                      a task has ended
+    checkpoints/000008-fit/    learner.safetensors  best.safetensors  optimiser.pt  manifest.json    inside a task
+
+A checkpoint is written into a hidden folder and renamed into place, so it is there whole or not at all. The manifest
+holds the SHA-256 of every file. Tensors are safetensors; the optimiser's state is read with ``weights_only=True``:
+nothing that is loaded can run code. The one before the newest is kept, and so is the end of the last task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from lockgate.errors import CheckpointError
+
+FORMAT = 1
+Kind = Literal["task", "fit"]
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One complete checkpoint on disk."""
+
+    path: Path
+
+    @property
+    def number(self) -> int:
+        """Its place in the sequence."""
+        return int(self.path.name.split("-")[0])
+
+    @property
+    def kind(self) -> str:
+        """``task`` or ``fit``."""
+        return self.path.name.split("-")[1]
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, after checking every file against it."""
+        manifest = _read_manifest(self.path / "manifest.json")
+        for name, expected in manifest["files"].items():
+            file = self.path / name
+            if not file.is_file():
+                raise _damaged(file, "the file is missing")
+            found = _sha256(file)
+            if found != expected:
+                raise _damaged(file, f"SHA-256 is {found[:16]}…, the manifest says {expected[:16]}…")
+        return manifest
+
+    def tensors(self, name: str) -> State | None:
+        """The tensors of ``name``.safetensors, or None if there are none."""
+        file = self.path / f"{name}.safetensors"
+        return load_file(file) if file.exists() else None
+
+    def optimiser(self) -> dict[str, Any] | None:
+        """The optimiser's state, or None."""
+        file = self.path / "optimiser.pt"
+        return torch.load(file, weights_only=True, map_location="cpu") if file.exists() else None
+
+
+def found(folder: Path) -> list[Checkpoint]:
+    """All complete checkpoints of a run, oldest first."""
+    if not folder.is_dir():
+        return []
+    complete = [Checkpoint(p) for p in folder.iterdir() if p.is_dir() and p.name[0].isdigit()]
+    return sorted(complete, key=lambda c: c.number)
+
+
+def save(
+    folder: Path, kind: Kind, meta: dict[str, Any], states: dict[str, State], optimiser: dict[str, Any] | None = None
+) -> Checkpoint:
+    """Write a checkpoint whole, then drop the ones no longer needed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    earlier = found(folder)
+    name = f"{(earlier[-1].number if earlier else 0) + 1:06d}-{kind}"
+    temporary = folder / f".{name}.partial"
+    if temporary.exists():  # left by a process killed while writing
+        shutil.rmtree(temporary)
+    temporary.mkdir()
+    for state_name, state in states.items():
+        save_file({k: v.detach().cpu().contiguous() for k, v in state.items()}, temporary / f"{state_name}.safetensors")
+    if optimiser is not None:
+        torch.save(optimiser, temporary / "optimiser.pt")
+    files = {file.name: _sha256(file) for file in sorted(temporary.iterdir())}
+    manifest = {"format": FORMAT, "kind": kind, "files": files, "meta": meta}
+    manifest["self"] = _digest(manifest)
+    (temporary / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    for file in temporary.iterdir():
+        _sync(file)
+    os.rename(temporary, folder / name)
+    _sync(folder)
+    _prune(folder)
+    return Checkpoint(folder / name)
+
+
+def _prune(folder: Path) -> None:
+    """Keep the last two checkpoints and the last two ends of a task."""
+    everything = found(folder)
+    kept = everything[-2:] + [c for c in everything if c.kind == "task"][-2:]
+    for checkpoint in everything:
+        if checkpoint not in kept:
+            shutil.rmtree(checkpoint.path)
+
+
+def _read_manifest(file: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(file.read_text())
+        seal = manifest.pop("self")
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise _damaged(file, f"not a manifest ({error})") from error
+    if seal != _digest(manifest):
+        raise _damaged(file, "its own checksum does not fit")
+    if manifest["format"] != FORMAT:
+        raise CheckpointError(
+            f"{file} has format {manifest['format']}; this version of Lockgate reads format {FORMAT}. "
+            "Use the version that wrote it."
+        )
+    return dict(manifest)
+
+
+def _damaged(file: Path, what: str) -> CheckpointError:
+    return CheckpointError(
+        f"Checkpoint file {file} is damaged: {what}. Nothing was changed. "
+        "Restore the file from a copy, or resume from the checkpoint before it with `lockgate resume RUN --previous`."
+    )
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,52 @@
+"""Devices, precision and data-parallel ranks through Lightning Fabric, and the C allocator on CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sys
+import warnings
+from typing import Any
+
+import torch
+
+from lockgate.config import Experiment
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
+
+def make_fabric(experiment: Experiment) -> Any:
+    """A Fabric for the experiment's devices. Imported late: it costs seconds."""
+    logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="lightning_fabric")
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
+
+    runtime = experiment.runtime
+    # Buffers are shared once an epoch (ranks.share_state) instead of before every step.
+    strategy = DDPStrategy(start_method="spawn", broadcast_buffers=False) if experiment.devices > 1 else "auto"
+    return Fabric(
+        accelerator=runtime.accelerator, devices=experiment.devices, strategy=strategy, precision=runtime.precision
+    )
+
+
+def prepare_process(experiment: Experiment) -> None:
+    """Threads and allocator of this process."""
+    if experiment.runtime.threads:
+        torch.set_num_threads(experiment.runtime.threads)
+    if experiment.runtime.tune_allocator:
+        tune_allocator()
+
+
+def tune_allocator() -> bool:
+    """Tell glibc to keep large blocks instead of mapping and faulting them in anew each step; False where it cannot.
+
+    A batch's activations are tens of megabytes, above malloc's mmap threshold.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # musl and others have no mallopt
+        return False
+    return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))

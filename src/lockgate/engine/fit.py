@@ -1,0 +1,186 @@
+"""One task's training: the only loop there is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lockgate import ranks
+from lockgate.config import Experiment
+from lockgate.engine.checkpoint import State
+from lockgate.engine.optim import lr_factor, make_optimiser, set_lr
+from lockgate.engine.progress import Progress
+from lockgate.errors import TrainingError
+from lockgate.evaluation.accuracy import BATCH, accuracy
+from lockgate.methods.base import Learner
+from lockgate.randomness import derive, generator
+from lockgate.types import Batch, Examples, Task
+
+CHECK_EVERY = 50
+"""Steps between two looks at whether the losses are finite: looking waits for the device."""
+
+
+@dataclass
+class FitState:
+    """Where training inside a task stands; with the learner's and the optimiser's tensors, all there is to resume."""
+
+    epoch: int = 0
+    step: int = 0
+    sums: dict[str, Tensor | float] = field(default_factory=dict)
+    """Losses summed over the steps of this epoch; they stay on the device until looked at."""
+    best_score: float = -math.inf
+    best_epoch: int = -1
+    best: State | None = None
+    optimiser: dict[str, Any] | None = None
+
+    def meta(self) -> dict[str, Any]:
+        """The part that is not tensors, for the manifest."""
+        sums = {name: float(value) for name, value in self.sums.items()}
+        score = None if math.isinf(self.best_score) else self.best_score
+        return {"epoch": self.epoch, "step": self.step, "sums": sums, "best_score": score, "best_epoch": self.best_epoch}
+
+    @staticmethod
+    def from_meta(meta: dict[str, Any], best: State | None, optimiser: dict[str, Any] | None) -> FitState:
+        """The state a manifest and its tensors describe."""
+        score = -math.inf if meta["best_score"] is None else meta["best_score"]
+        return FitState(meta["epoch"], meta["step"], meta["sums"], score, meta["best_epoch"], best, optimiser)
+
+
+class Fit:
+    """Trains a learner on one task, from wherever ``state`` says, and reloads the weights of the selected epoch."""
+
+    def __init__(
+        self,
+        fabric: Any,
+        learner: Learner,
+        task: Task,
+        data: Examples,
+        experiment: Experiment,
+        state: FitState,
+        save: Callable[[FitState], None],
+        progress: Progress,
+    ) -> None:
+        self.fabric, self.learner, self.task, self.data = fabric, learner, task, data
+        self.experiment, self.state, self.progress = experiment, state, progress
+        self._save = save
+        self.steps = steps_per_epoch(len(data), experiment.optim.batch_size)
+        self.model, self.optimiser = fabric.setup(learner, make_optimiser(learner, experiment.optim))
+        if state.optimiser is not None:
+            self.optimiser.load_state_dict(state.optimiser)
+        self._saved_at = time.monotonic()
+
+    def run(self, record: Callable[[dict[str, Any]], None]) -> None:
+        """All remaining epochs; ``record`` is given one record for each."""
+        for epoch in range(self.state.epoch, self.experiment.epochs):
+            start = time.monotonic()
+            losses = self.train_epoch(epoch)
+            record({**self.close_epoch(epoch), "losses": losses, "seconds": time.monotonic() - start})
+            self.save()
+        if self.state.best is not None:
+            self.learner.load_state_dict(self.state.best)
+
+    def train_epoch(self, epoch: int) -> dict[str, float]:
+        """The remaining steps of an epoch; returns the mean of each loss."""
+        seed, state, config = self.experiment.seed, self.state, self.experiment.optim
+        order = torch.randperm(len(self.data), generator=generator(seed, "order", self.task.id, epoch))
+        self.learner.epoch = epoch
+        self.learner.train()
+        for step in range(state.step, self.steps):
+            torch.manual_seed(derive(seed, "step", self.task.id, epoch, step, ranks.rank()))
+            progress = (epoch * self.steps + step) / (self.experiment.epochs * self.steps)
+            set_lr(self.optimiser, lr_factor(config, epoch, progress))
+            losses = self.train_step(self.draw(order, step))
+            for name, value in losses.items():
+                state.sums[name] = state.sums.get(name, 0.0) + value.detach()
+            state.step = step + 1
+            self.progress.step()
+            due = time.monotonic() - self._saved_at >= self.experiment.runtime.checkpoint_seconds
+            if due or state.step % CHECK_EVERY == 0 or state.step == self.steps:
+                self.require_finite()
+            if due and state.step < self.steps:
+                self.save()
+        return {name: float(value) / self.steps for name, value in state.sums.items()}
+
+    def train_step(self, batch: Batch) -> dict[str, Tensor]:
+        """One step of the optimiser."""
+        losses: dict[str, Tensor] = self.model(batch)
+        self.fabric.backward(torch.stack(list(losses.values())).sum())
+        self.learner.after_backward()
+        if self.experiment.optim.clip:
+            self.fabric.clip_gradients(
+                self.model, self.optimiser, max_norm=self.experiment.optim.clip, error_if_nonfinite=False
+            )
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        self.learner.after_step()
+        return losses
+
+    def draw(self, order: Tensor, step: int) -> Batch:
+        """This rank's share of one batch, on the device."""
+        size, world = self.experiment.optim.batch_size, ranks.world_size()
+        index = order[step * size : (step + 1) * size]
+        index = index[: len(index) // world * world][ranks.rank() :: world]
+        return Batch(*(part.to(self.fabric.device, non_blocking=True) for part in self.data.batch(index)))
+
+    def close_epoch(self, epoch: int) -> dict[str, Any]:
+        """Judge the epoch on the task's held-out data and keep its weights if they are the best so far."""
+        ranks.share_state(self.learner)
+        state, selection = self.state, self.experiment.optim.selection
+        parts = self.task.parts or (self.task,)
+        right = sum(accuracy(self.learner, part.val, part.id) for part in parts) / len(parts)
+        objective = held_out_objective(self.learner, self.task.val)
+        judged = torch.tensor([right, objective], dtype=torch.float64, device=self.fabric.device)
+        right, objective = ranks.from_rank_zero(judged).tolist()
+        score = right if selection == "accuracy" else -objective
+        if selection != "last" and epoch >= self.learner.first_selectable_epoch and score >= state.best_score:
+            state.best_score, state.best_epoch = score, epoch
+            state.best = {name: value.detach().clone() for name, value in self.learner.state_dict().items()}
+        state.epoch, state.step, state.sums = epoch + 1, 0, {}
+        return {
+            "event": "epoch",
+            "task": self.task.id,
+            "epoch": epoch,
+            "val_objective": objective,
+            "val_accuracy": right,
+            "lr": self.optimiser.param_groups[0]["lr"],
+        }
+
+    def save(self) -> None:
+        """Checkpoint now."""
+        self.state.optimiser = self.optimiser.state_dict()
+        self._save(self.state)
+        self._saved_at = time.monotonic()
+
+    def require_finite(self) -> None:
+        """Stop before a loss that is not finite reaches a checkpoint."""
+        wrong = [name for name, value in self.state.sums.items() if not math.isfinite(float(value))]
+        if wrong:
+            raise TrainingError(
+                f"The {' and '.join(wrong)} loss is not finite at task {self.task.id}, epoch {self.state.epoch}, step "
+                f"{self.state.step}. The last good state is kept in the run's checkpoints. Lower `optim.lr`, keep "
+                "`optim.clip` on, or look for broken images; then start a new run."
+            )
+
+
+def steps_per_epoch(images: int, batch_size: int) -> int:
+    """Full batches in an epoch; a data set smaller than a batch is one batch."""
+    return max(1, images // batch_size)
+
+
+@torch.no_grad()
+def held_out_objective(learner: Learner, examples: Examples) -> float:
+    """The method's whole objective on held-out data, without noise: what the paper selects models by."""
+    learner.eval()
+    device = learner.input.mean.device
+    total = 0.0
+    for start in range(0, len(examples), BATCH):
+        batch = examples.batch(slice(start, start + BATCH))
+        losses = learner.loss(Batch(*(part.to(device) for part in batch)))
+        total += float(torch.stack(list(losses.values())).sum()) * len(batch.y)
+    return total / len(examples)

@@ -1,0 +1,83 @@
+"""The run folder: config.yaml, records.jsonl, summary.json, checkpoints/. One process at a time may write to it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+from lockgate.config import Experiment, build, read_yaml
+from lockgate.errors import ConfigError, RunFolderError
+
+
+class RunFolder:
+    """Paths inside a run folder, and the rules for writing there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.records = path / "records.jsonl"
+        self.summary = path / "summary.json"
+        self.checkpoints = path / "checkpoints"
+
+    def create(self, experiment: Experiment) -> None:
+        """Make the folder for a new run; refuse one that holds a run already."""
+        if self.config.exists():
+            same = build(Experiment, read_yaml(self.config)) == experiment
+            what = "this experiment" if same else "another experiment"
+            remedy = f"continue it with `lockgate resume {self.path}`" if same else "choose another --out"
+            raise RunFolderError(f"{self.path} already holds {what}; {remedy}. Nothing was changed.")
+        if self.path.exists() and any(self.path.iterdir()):
+            raise RunFolderError(f"{self.path} is not empty and not a run folder; choose another --out.")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            import yaml
+
+            write_atomically(self.config, yaml.safe_dump(experiment.to_dict(), sort_keys=False))
+        except OSError as error:
+            raise RunFolderError(f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out.") from error
+
+    def experiment(self) -> Experiment:
+        """The experiment the folder holds."""
+        if not self.config.is_file():
+            raise RunFolderError(f"{self.path} is not a run folder: it has no config.yaml. Start one with `lockgate run`.")
+        try:
+            return build(Experiment, read_yaml(self.config))
+        except ConfigError as error:
+            raise RunFolderError(f"{self.config} cannot be used. {error}") from error
+
+    def lock(self) -> IO[str]:
+        """Hold the folder for this process; refuse if another process is at work in it."""
+        try:
+            handle = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise RunFolderError(f"Cannot write to {self.path}: {error.strerror}. Run as a user who can.") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            handle.close()
+            raise RunFolderError(f"{self.path} is in use by another process; wait for it or stop it.") from error
+        return handle
+
+    def read_summary(self) -> dict[str, Any]:
+        """The summary of a finished run."""
+        if not self.summary.is_file():
+            raise RunFolderError(f"{self.path} has no summary.json: the run has not finished. `lockgate resume {self.path}`.")
+        summary: dict[str, Any] = json.loads(self.summary.read_text())
+        return summary
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        """Write summary.json whole."""
+        write_atomically(self.summary, json.dumps(summary, indent=1) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that it is there whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)

@@ -1,0 +1,38 @@
+"""The run's diary: one JSON object a line, appended; cut back to the checkpoint when a run is resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class Records:
+    """``records.jsonl`` of a run. Only the first rank writes."""
+
+    def __init__(self, path: Path, length: int, active: bool) -> None:
+        self._path = path
+        self._active = active
+        if active and path.exists():
+            with path.open("r+b") as file:  # what was written after the checkpoint will be written again
+                file.truncate(length)
+
+    @property
+    def length(self) -> int:
+        """Bytes written so far."""
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one record and see it to disk."""
+        if self._active:
+            with self._path.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    def read(self) -> list[dict[str, Any]]:
+        """All records so far."""
+        if not self._path.exists():
+            return []
+        return [json.loads(line) for line in self._path.read_text().splitlines()]

@@ -1,0 +1,244 @@
+"""A run from its first task to its last, or from wherever it was killed.
+
+    for each task:  begin_task -> fit (checkpoints inside) -> end_task -> evaluate -> record -> checkpoint
+
+To resume inside a task, the learner is taken back to the end of the task before, ``begin_task`` is called again (it is
+cheap and deterministic), and the state inside the task is loaded on top.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lockgate import ranks
+from lockgate.config import Experiment
+from lockgate.engine import checkpoint
+from lockgate.engine.checkpoint import Checkpoint
+from lockgate.engine.device import make_fabric, prepare_process
+from lockgate.engine.fit import Fit, FitState, steps_per_epoch
+from lockgate.engine.folder import RunFolder
+from lockgate.engine.progress import Progress
+from lockgate.engine.records import Records
+from lockgate.engine.setup import build_learner, build_scenario, validated
+from lockgate.engine.summary import make_summary
+from lockgate.errors import CheckpointError, LockgateError
+from lockgate.evaluation import accuracy, exactness, macs
+from lockgate.methods.base import Learner
+from lockgate.randomness import derive
+from lockgate.scenario import Scenario, join
+from lockgate.types import Examples, Task
+
+
+def run(experiment: Experiment, out: Path) -> dict[str, Any]:
+    """Carry out an experiment in a new folder and return its summary."""
+    experiment = validated(experiment)
+    scenario = build_scenario(experiment)  # so that bad data is known before a folder is made
+    folder = RunFolder(out)
+    folder.create(experiment)
+    return _launch(experiment, scenario, folder, None)
+
+
+def resume(out: Path, previous: bool = False) -> dict[str, Any]:
+    """Continue the run in ``out`` from its newest checkpoint, or from the one before it."""
+    folder = RunFolder(out)
+    experiment = validated(folder.experiment())
+    points = checkpoint.found(folder.checkpoints)
+    if previous:
+        points = points[:-1]
+        if not points:
+            raise CheckpointError(f"{out} has no checkpoint before the newest; resume without --previous.")
+    scenario = build_scenario(experiment)
+    return _launch(experiment, scenario, folder, points[-1] if points else None)
+
+
+def load(out: Path) -> tuple[Learner, Scenario, Experiment]:
+    """The learner of a run as its newest end of a task left it, for evaluation."""
+    folder = RunFolder(out)
+    experiment = validated(folder.experiment())
+    ends = [point for point in checkpoint.found(folder.checkpoints) if point.kind == "task"]
+    if not ends:
+        raise CheckpointError(f"{out} has not finished a task yet; continue it with `lockgate resume {out}`.")
+    prepare_process(experiment)
+    scenario = build_scenario(experiment)
+    learner = build_learner(experiment, scenario.image_shape)
+    _load_end(learner, ends[-1], experiment)
+    return learner, scenario, experiment
+
+
+def _launch(experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None) -> dict[str, Any]:
+    """Do the work in this process, or in one process per rank."""
+    with folder.lock():
+        fabric = make_fabric(experiment)
+        if experiment.devices == 1:
+            return _work(fabric, experiment, scenario, folder, start)
+        result: dict[str, Any] = fabric.launch(_work, experiment, scenario, folder, start)
+        return result
+
+
+def _work(
+    fabric: Any, experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None
+) -> dict[str, Any]:
+    prepare_process(experiment)
+    with torch.random.fork_rng():
+        return _Run(fabric, experiment, scenario, folder, start).go()
+
+
+class _Run:
+    """One process's part of a run."""
+
+    def __init__(
+        self, fabric: Any, experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None
+    ) -> None:
+        self.fabric, self.experiment, self.scenario, self.folder = fabric, experiment, scenario, folder
+        self.first = ranks.rank() == 0
+        self.learner = build_learner(experiment, scenario.image_shape)
+        self.stages = (join(scenario.tasks),) if self.learner.joint else scenario.tasks
+        meta: dict[str, Any] = {"stage": 0, "records": 0, "seconds": 0.0}
+        self._inside: Checkpoint | None = None
+        if start is not None:
+            meta = start.manifest()["meta"]
+            base = start if start.kind == "task" else _end_before(start)
+            if base is not None:
+                _load_end(self.learner, base, experiment)
+            self._inside = start if start.kind == "fit" else None
+        self.records = Records(folder.records, meta["records"], self.first)
+        self.stage: int = meta["stage"]
+        self._before: float = meta["seconds"]
+        """Seconds this stage took in processes that were killed."""
+
+    def go(self) -> dict[str, Any]:
+        """All remaining tasks, then the summary."""
+        images = [len(stage.train) for stage in self.stages]
+        per_stage = [self.experiment.epochs * steps_per_epoch(n, self.experiment.optim.batch_size) for n in images]
+        with Progress(sum(per_stage), sum(per_stage[: self.stage]), quiet=not self.first) as self.progress:
+            for index in range(self.stage, len(self.stages)):
+                self._clock = time.monotonic()
+                self._stage(index, self.stages[index])
+        summary = make_summary(self.experiment, self.scenario, self.records.read())
+        if self.first:
+            self.folder.write_summary(summary)
+        ranks.barrier()
+        return summary
+
+    def _stage(self, index: int, task: Task) -> None:
+        self.stage = index
+        data, state = self._begin(task)
+        label = f"task {index + 1}/{len(self.stages)}"
+        self.progress.stage(label)
+        fit = Fit(self.fabric, self.learner, task, data, self.experiment, state, self._save_fit, self.progress)
+        fit.run(lambda record: self._record_epoch(label, record))
+        torch.manual_seed(derive(self.experiment.seed, "end", task.id))
+        self.learner.end_task(task)
+        ranks.share_state(self.learner)
+        self._record_task(label, index, task, fit.state)
+        self._save("task", {"stage": index + 1, "records": self.records.length, "seconds": 0.0})
+        self._before = 0.0
+
+    def _begin(self, task: Task) -> tuple[Examples, FitState]:
+        """Call ``begin_task``, and load the state inside the task if the run was killed there."""
+        torch.manual_seed(derive(self.experiment.seed, "begin", task.id))
+        data = self.learner.begin_task(task)
+        state = FitState()
+        if self._inside is not None:
+            tensors = self._inside.tensors("learner")
+            assert tensors is not None
+            self.learner.load_state_dict(tensors)
+            meta = self._inside.manifest()["meta"]["fit"]
+            state = FitState.from_meta(meta, self._inside.tensors("best"), self._inside.optimiser())
+            self._inside = None
+        _place(self.learner, self.experiment, self.fabric.device)
+        return data, state
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def _record_epoch(self, label: str, record: dict[str, Any]) -> None:
+        self.records.append(record)
+        losses = "  ".join(f"{name} {value:.4f}" for name, value in record["losses"].items())
+        self.progress.say(
+            f"{label}  epoch {record['epoch'] + 1}/{self.experiment.epochs}  {losses}  "
+            f"held-out accuracy {record['val_accuracy']:.4f}  {record['seconds']:.1f} s"
+        )
+
+    def _record_task(self, label: str, index: int, task: Task, state: FitState) -> None:
+        seen = self.scenario.tasks[: len(self.learner.heads)]
+        made = exactness.promise(self.learner, task)
+        promises = [r["promise"] for r in self.records.read() if r["event"] == "task" and r["promise"]]
+        promises += [made] if made else []
+        verdict = exactness.audit(self.learner, self.scenario.tasks, promises) if promises else None
+        record = {
+            "event": "task",
+            "task": index,
+            "seconds": self._seconds(),
+            "best_epoch": state.best_epoch,
+            "task_incremental": accuracy.task_incremental(self.learner, seen),
+            "class_incremental": accuracy.class_incremental(self.learner, seen),
+            "capacity": [entry.to_dict() for entry in self.learner.capacity()],
+            "macs": macs.stage_macs(self.learner, seen),
+            "promise": made,
+            "audit": verdict.to_dict() if verdict else None,
+        }
+        self.records.append(record)
+        self._say_task(label, record)
+
+    def _say_task(self, label: str, record: dict[str, Any]) -> None:
+        row = " ".join(f"{value:.4f}" for value in record["task_incremental"])
+        self.progress.say(f"{label}  test accuracy, task given: {row}")
+        if record["class_incremental"]:
+            row = " ".join(f"{value:.4f}" for value in record["class_incremental"])
+            self.progress.say(f"{label}  test accuracy, no task given: {row}")
+        if record["capacity"]:
+            used = ", ".join(f"{e['layer']} {e['used']}/{e['width']}" for e in record["capacity"])
+            self.progress.say(f"{label}  filters locked: {used}")
+        for note in self.learner.warnings():
+            self.progress.say(f"{label}  warning: {note}")
+        if record["audit"] and not record["audit"]["ok"]:
+            self.progress.say(f"{label}  warning: past answers changed: {record['audit']['broken'][0]}")
+
+    # -- checkpoints -------------------------------------------------------------------------------------------------
+
+    def _seconds(self) -> float:
+        return self._before + time.monotonic() - self._clock
+
+    def _save_fit(self, state: FitState) -> None:
+        meta = {"stage": self.stage, "records": self.records.length, "seconds": self._seconds(), "fit": state.meta()}
+        states = {} if state.best is None else {"best": state.best}
+        self._save("fit", meta, states, state.optimiser)
+
+    def _save(self, kind: checkpoint.Kind, meta: dict[str, Any], states: Any = None, optimiser: Any = None) -> None:
+        if not self.first:
+            return
+        meta = {**meta, "structure": self.learner.structure()}
+        states = {"learner": self.learner.state_dict(), **(states or {})}
+        try:
+            checkpoint.save(self.folder.checkpoints, kind, meta, states, optimiser)
+        except OSError as error:
+            raise LockgateError(
+                f"Cannot write a checkpoint to {self.folder.checkpoints}: {error.strerror}. The one before is intact: make "
+                f"room or mend permissions, then `lockgate resume {self.folder.path}`."
+            ) from error
+
+
+def _end_before(point: Checkpoint) -> Checkpoint | None:
+    """The end of the task before the one that ``point`` stands in."""
+    ends = [c for c in checkpoint.found(point.path.parent) if c.kind == "task" and c.number < point.number]
+    return ends[-1] if ends else None
+
+
+def _load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> None:
+    """Make a fresh learner what it was at the end of a task."""
+    learner.rebuild(point.manifest()["meta"]["structure"])
+    tensors = point.tensors("learner")
+    assert tensors is not None
+    learner.load_state_dict(tensors)
+    _place(learner, experiment, torch.device("cpu"))
+
+
+def _place(learner: Learner, experiment: Experiment, device: torch.device) -> None:
+    """Move to the device, in the memory format of the run: kernels, and so bits, depend on both."""
+    learner.to(device)
+    if experiment.runtime.channels_last:
+        learner.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,0 +1,62 @@
+"""From a description to things: check an experiment whole, build its scenario and its learner."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lockgate.backbones import BACKBONES
+from lockgate.config import Experiment, check_options
+from lockgate.data import DATASETS
+from lockgate.errors import ConfigError
+from lockgate.methods import METHODS
+from lockgate.methods.base import Learner
+from lockgate.randomness import derive
+from lockgate.scenario import Scenario, split
+
+
+def validated(experiment: Experiment) -> Experiment:
+    """The experiment with the method's options filled in, or ``ConfigError`` with every problem there is."""
+    problems = [
+        problem
+        for problem in (
+            METHODS.problem(experiment.method),
+            DATASETS.problem(experiment.dataset),
+            BACKBONES.problem(experiment.backbone),
+        )
+        if problem
+    ]
+    options: Any = None
+    if experiment.method in METHODS:
+        options = check_options(METHODS[experiment.method].Options, experiment.options, problems)
+    if experiment.optim.batch_size % experiment.devices:
+        problems.append(
+            f"'optim.batch_size' must be a multiple of the {experiment.devices} devices. "
+            f"Got {experiment.optim.batch_size} instead."
+        )
+    if experiment.optim.schedule == "milestones" and not experiment.optim.milestones:
+        problems.append("'optim.milestones' must name an epoch when 'optim.schedule' is 'milestones'. Got none instead.")
+    if problems:
+        raise ConfigError(problems)
+    return dataclasses.replace(experiment, options=dataclasses.asdict(options))
+
+
+def build_scenario(experiment: Experiment) -> Scenario:
+    """Read the data and cut it into tasks."""
+    data_dir = None if experiment.data_dir is None else Path(experiment.data_dir)
+    dataset = DATASETS[experiment.dataset](data_dir, experiment.data)
+    return split(dataset, experiment.tasks, experiment.scenario, experiment.seed)
+
+
+def build_learner(experiment: Experiment, image_shape: tuple[int, int, int]) -> Learner:
+    """A learner that has seen nothing, initialised by the experiment's seed."""
+    method = METHODS[experiment.method]
+    options = method.Options(**experiment.options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(experiment.seed, "backbone"))
+        kit = method.kit(experiment.model.init, options)
+        backbone = BACKBONES[experiment.backbone](image_shape, kit, experiment.model)
+    return method(backbone, options, image_shape[0], experiment.model.standardise)

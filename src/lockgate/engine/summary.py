@@ -1,0 +1,95 @@
+"""``summary.json``: what a finished run comes to. Its keys are documented in docs/walk.md and kept stable."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lockgate.config import Experiment
+from lockgate.evaluation.accuracy import summarise
+from lockgate.scenario import Scenario
+from lockgate.version import __version__
+
+FORMAT = 1
+
+
+def make_summary(experiment: Experiment, scenario: Scenario, records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Gather a run's records of ended tasks into one object."""
+    ends = [record for record in records if record["event"] == "task"]
+    without_task = [record["class_incremental"] for record in ends]
+    return {
+        "format": FORMAT,
+        "method": experiment.method,
+        "dataset": experiment.dataset,
+        "backbone": experiment.backbone,
+        "seed": experiment.seed,
+        "tasks": experiment.tasks,
+        "epochs": experiment.epochs,
+        "seconds": sum(record["seconds"] for record in ends),
+        "task_names": [list(scenario.names(task)) for task in scenario.tasks],
+        "task_incremental": summarise([record["task_incremental"] for record in ends]),
+        "class_incremental": None if None in without_task else summarise(without_task),
+        "capacity": _capacity(ends),
+        "macs": _macs(ends),
+        "audit": ends[-1]["audit"],
+        "environment": environment(),
+        "command": f"lockgate run --method {experiment.method} --dataset {experiment.dataset} --backbone "
+        f"{experiment.backbone} --tasks {experiment.tasks} --epochs {experiment.epochs} --seed {experiment.seed}",
+    }
+
+
+def environment() -> dict[str, Any]:
+    """The machine and the software, as far as they can change a number."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "lockgate": __version__,
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+        "threads": torch.get_num_threads(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _capacity(ends: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Filters used after, and relevant to, each task: by layer."""
+    if not ends[-1]["capacity"]:
+        return None
+    layers = []
+    for index, last in enumerate(ends[-1]["capacity"]):
+        history = [end["capacity"][index] for end in ends]
+        layers.append(
+            {
+                "layer": last["layer"],
+                "width": last["width"],
+                "used_after": [entry["used"] for entry in history],
+                "relevant": [entry["relevant"] for entry in history],
+            }
+        )
+    return {"layers": layers}
+
+
+def _macs(ends: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Dense counts, and the mean over tasks after each stage."""
+    if not ends[-1].get("macs"):
+        return None
+    stages = [end["macs"] for end in ends]
+    return {
+        "dense": stages[0]["dense"],
+        "dense_paper": stages[0]["dense_paper"],
+        "task_incremental": [stage["mean"] for stage in stages],
+        "task_incremental_paper": [stage["mean_paper"] for stage in stages],
+        "by_task": stages[-1]["by_task"],
+    }

@@ -1,0 +1,111 @@
+"""Multiply-accumulates per image, as really needed: open inputs times open outputs, gate networks included.
+
+The paper's own counts are beside them. For SimpleCNN it leaves out the number of input channels (926,100 instead of
+22,755,600 for the dense network); for ResNet-18 it counts all of it. Heads and BatchNorm are not counted, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lockgate.evaluation.accuracy import BATCH
+from lockgate.layers.gated import Gated
+from lockgate.methods.base import Learner
+from lockgate.types import Task
+
+
+@dataclass(frozen=True)
+class LayerMacs:
+    """Counts of one layer, each summed over images."""
+
+    name: str
+    dense: int
+    dense_paper: int
+    open: float
+    open_paper: float
+    gates: float
+
+
+def layer_macs(learner: Learner, x: Tensor, task: int) -> list[LayerMacs]:
+    """Counts of every layer for images ``x`` (N, C, H, W) uint8 through ``task``'s stream, summed over the images."""
+    calls: list[tuple[Tensor, Any]] = []  # (input, gate) of every layer, in order
+    layers = learner.backbone.layers
+    handles = [
+        layer.register_forward_hook(lambda _, inputs, output: calls.append((inputs[0], output[1])))
+        for layer in layers.values()
+    ]
+    try:
+        with torch.no_grad():
+            learner.eval()
+            learner.backbone(learner.input(x.to(learner.input.mean.device)), task)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [
+        _count(name, layer, *calls[i], None if source is None else calls[source][1], task)
+        for i, ((name, layer), source) in enumerate(zip(layers.items(), learner.backbone.sources, strict=True))
+    ]
+
+
+def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor | None, task: int) -> LayerMacs:
+    images = len(x)
+    c_out = layer.width if gate is None else gate.shape[1]
+    per_pair = _per_pair(layer, x)  # multiply-accumulates for one input and one output channel
+    open_in = torch.full((images,), float(x.shape[1])) if source is None else source.sum(1).double().cpu()
+    open_out = torch.full((images,), float(c_out)) if gate is None else gate.sum(1).double().cpu()
+    gates = 0.0
+    if isinstance(layer, Gated):
+        network = layer.gate(task)
+        gates = float((open_in * network.squeeze.out_features).sum())
+        gates += images * network.squeeze.out_features * int(network.seal.sum())
+    return LayerMacs(
+        name,
+        dense=images * per_pair * x.shape[1] * c_out,
+        dense_paper=images * per_pair * c_out,
+        open=float((open_in * open_out).sum()) * per_pair,
+        open_paper=float(open_out.sum()) * per_pair,
+        gates=gates,
+    )
+
+
+def _per_pair(layer: nn.Module, x: Tensor) -> int:
+    if x.dim() == 2:
+        return 1
+    conv: Any = layer
+    k, s, p = (v[0] if isinstance(v, tuple) else v for v in (conv.kernel_size, conv.stride, conv.padding))
+    height, width = ((side + 2 * p - k) // s + 1 for side in x.shape[2:])
+    return int(k * k * height * width)
+
+
+def task_macs(learner: Learner, x: Tensor, task: int) -> dict[str, float]:
+    """Mean counts per image over images ``x``: dense and open, true and in the paper's counting, and of the gates."""
+    sums: dict[str, float] = {}
+    for part in x.split(BATCH):
+        for layer in layer_macs(learner, part, task):
+            for key in ("dense", "dense_paper", "open", "open_paper", "gates"):
+                sums[key] = sums.get(key, 0.0) + getattr(layer, key)
+    return {key: value / len(x) for key, value in sums.items()}
+
+
+def stage_macs(learner: Learner, tasks: Sequence[Task]) -> dict[str, Any] | None:
+    """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated."""
+    if not any(isinstance(layer, Gated) for layer in learner.backbone.layers.values()):
+        return None
+    by_task = [task_macs(learner, task.test.x, task.id) for task in tasks]
+    images = [len(task.test) for task in tasks]
+
+    def mean(*keys: str) -> float:
+        return sum(sum(macs[k] for k in keys) * n for macs, n in zip(by_task, images, strict=True)) / sum(images)
+
+    return {
+        "dense": by_task[0]["dense"],
+        "dense_paper": by_task[0]["dense_paper"],
+        "mean": mean("open", "gates"),
+        "mean_paper": mean("open_paper"),
+        "by_task": by_task,
+    }

@@ -1,0 +1,59 @@
+"""The gating module G of one layer and one task (paper, Section 3.2 and Figure 1)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.layers.gumbel import hard_gate
+
+HIDDEN = 16
+OPEN_BIAS = 1.5
+"""Start of the last bias. Gates start open: at 0, half of the filters are off before anything is learnt."""
+
+
+class GateNorm(nn.BatchNorm1d):
+    """BatchNorm1d that also trains on a batch of one, by its running statistics."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise (B, features)."""
+        if self.training and len(input) == 1:
+            return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+        return super().forward(input)
+
+
+class ChannelGate(nn.Module):
+    """Decides, from a layer's input, which of its output channels to compute.
+
+    Global average pool, Linear(c_in, 16), BatchNorm, ReLU, Linear(16, c_out), then a hard threshold. After its task,
+    ``seal`` holds the relevant set and is ANDed into the gate for ever: a gate that was silent on the held-out data can
+    fire on other images, and would then use a filter that later tasks have re-trained.
+    """
+
+    seal: Tensor
+
+    def __init__(self, c_in: int, c_out: int, hidden: int = HIDDEN, open_bias: float = OPEN_BIAS) -> None:
+        super().__init__()
+        self.squeeze = nn.Linear(c_in, hidden)
+        self.norm = GateNorm(hidden)
+        self.excite = nn.Linear(hidden, c_out)
+        nn.init.constant_(self.excite.bias, open_bias)
+        self.register_buffer("seal", torch.ones(c_out, dtype=torch.bool))
+
+    @property
+    def width(self) -> int:
+        """The number of channels this gate decides about: the layer's width when its task began."""
+        return self.excite.out_features
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Log-odds of each output channel, (B, c_out), from the layer's input (B, c_in[, H, W])."""
+        # fp32 whatever the precision of the run: near the threshold, reduced precision flips gates.
+        with torch.autocast(x.device.type, enabled=False):
+            pooled = x.float().mean((2, 3)) if x.dim() == 4 else x.float()  # (B, c_in)
+            out: Tensor = self.excite(F.relu(self.norm(self.squeeze(pooled))))
+            return out
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Open gates, (B, c_out), each exactly 0 or 1; noise only while training."""
+        return hard_gate(self.logits(x), noisy=self.training) * self.seal

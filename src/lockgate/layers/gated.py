@@ -1,0 +1,109 @@
+"""Layers with one gate per task and the signature of the torch layer they replace (paper, Eq. 4 and Figure 1).
+
+    x ----> weight[open filters] ---> then ---> (x) ---> output
+     \\---> gate of the task ------------------/
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.layers.gate import OPEN_BIAS, ChannelGate
+from lockgate.layers.init import Init
+from lockgate.layers.lock import Lockable
+from lockgate.layers.parts import TaskModules, Then
+
+
+class Gated(Lockable):
+    """A lockable layer with a gate per task."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, init: Init, open_bias: float) -> None:
+        super().__init__(weight, bias, init)
+        self.gates = TaskModules()
+        self.open_bias = open_bias
+
+    def add_task(self) -> None:
+        """A gate for one more task, as wide as the layer is now."""
+        self.gates.append(ChannelGate(self.weight.shape[1], self.width, open_bias=self.open_bias))
+        self.gates.freeze_past()
+
+    def gate(self, task: int) -> ChannelGate:
+        """The gate of ``task``."""
+        return cast(ChannelGate, self.gates[task])
+
+    def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor]:
+        """Eq. 4: the gated output, and the gate (B, c_out)."""
+        gate = self.gate(task)
+        # A past stream runs at the width of its own time: same shapes, same kernels, same bits after growth.
+        weight: Tensor = self.weight
+        bias: Tensor | None = self.bias
+        if (gate.width, x.shape[1]) != weight.shape[:2]:
+            weight = weight[: gate.width, : x.shape[1]]
+            bias = None if bias is None else bias[: gate.width]
+        open_ = gate(x)  # (B, c_out)
+        return apply_gate(then(self.linear_map(x, weight, bias)), open_), open_
+
+    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The map being gated."""
+        raise NotImplementedError
+
+    def seal(self, relevant: Tensor, task: int) -> None:
+        """AND the relevant set (c_out,) into the gate of ``task`` for ever."""
+        self.gate(task).seal.copy_(relevant)
+
+
+def apply_gate(h: Tensor, open_: Tensor) -> Tensor:
+    """Channel-wise product of h (B, C[, H, W]) and its gate (B, C)."""
+    shaped = open_.to(h.dtype).reshape(*open_.shape, *([1] * (h.dim() - 2)))
+    if torch.is_grad_enabled():
+        return h * shaped
+    # Selecting instead of multiplying leaves +0.0 in shut channels, never -0.0, whatever an unlocked filter computes.
+    return torch.where(shaped > 0, h, torch.zeros((), dtype=h.dtype, device=h.device))
+
+
+class GatedConv2d(Gated):
+    """``nn.Conv2d`` with a gate per task."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        bias: bool = True,
+        init: Init = "he",
+        open_bias: float = OPEN_BIAS,
+    ) -> None:
+        shape = (out_channels, in_channels, kernel_size, kernel_size)
+        super().__init__(torch.empty(shape), torch.empty(out_channels) if bias else None, init, open_bias)
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+
+    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Convolve (B, c_in, H, W)."""
+        return F.conv2d(x, weight, bias, self.stride, self.padding)
+
+
+class GatedLinear(Gated):
+    """``nn.Linear`` with a gate per task."""
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, init: Init = "he", open_bias: float = OPEN_BIAS
+    ) -> None:
+        weight = torch.empty(out_features, in_features)
+        super().__init__(weight, torch.empty(out_features) if bias else None, init, open_bias)
+
+    def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Map (B, in_features)."""
+        return F.linear(x, weight, bias)
+
+
+def gated_layers(module: nn.Module) -> list[tuple[str, Gated]]:
+    """Every gated layer inside ``module``, by name, in the order of the forward pass."""
+    return [(name, part) for name, part in module.named_modules() if isinstance(part, Gated)]
+
+

@@ -1,0 +1,23 @@
+"""How filters start, and start again when they are re-initialised. Draws from torch's current generator."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from torch import Tensor, nn
+
+Init = Literal["he", "torch"]
+
+
+def initialise(weight: Tensor, bias: Tensor | None, init: Init) -> None:
+    """Fill a convolution's or a linear map's weight (c_out, c_in, ...) and bias in place."""
+    if init == "he":
+        nn.init.kaiming_normal_(weight, nonlinearity="relu")
+        if bias is not None:
+            nn.init.zeros_(bias)
+        return
+    nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # what nn.Conv2d and nn.Linear do themselves
+    if bias is not None:
+        bound = 1 / math.sqrt(weight[0].numel())
+        nn.init.uniform_(bias, -bound, bound)

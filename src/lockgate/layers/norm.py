@@ -1,0 +1,42 @@
+"""BatchNorm, shared or per task.
+
+Shared BatchNorm is the classic hole through which a "frozen" network forgets: statistics and affine parameters move
+with every later task. Gated networks keep one BatchNorm per task.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import Tensor, nn
+
+from lockgate.layers.parts import TaskModules
+
+
+class SharedNorm(nn.BatchNorm2d):
+    """One BatchNorm for all tasks."""
+
+    def add_task(self) -> None:
+        """Nothing here belongs to a task."""
+
+    def forward(self, x: Tensor, task: int) -> Tensor:  # type: ignore[override]
+        """Normalise (B, C, H, W)."""
+        return super().forward(x)
+
+
+class TaskNorm(nn.Module):
+    """One BatchNorm per task, affine parameters and statistics, as wide as the layer when its task began."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.channels = channels
+        self.norms = TaskModules()
+
+    def add_task(self) -> None:
+        """A BatchNorm for one more task."""
+        self.norms.append(nn.BatchNorm2d(self.channels))
+        self.norms.freeze_past()
+
+    def forward(self, x: Tensor, task: int) -> Tensor:
+        """Normalise (B, C, H, W) by the statistics of ``task``."""
+        return cast(Tensor, self.norms[task](x))

@@ -1,0 +1,178 @@
+"""The verbs every method speaks. The engine calls them, in this order, and steps the optimiser itself:
+
+    begin_task -> { loss -> backward -> after_backward -> clip -> step -> after_step } -> end_task -> predict
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.backbones.base import Backbone
+from lockgate.layers.init import Init
+from lockgate.layers.norm import SharedNorm
+from lockgate.layers.parts import Kit, PlainConv2d, PlainLinear
+from lockgate.types import Batch, Examples, Losses, Task
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """A method with nothing to choose."""
+
+
+@dataclass(frozen=True)
+class LayerCapacity:
+    """How much of one layer is taken after a task."""
+
+    layer: str
+    width: int
+    used: int
+    """Filters locked by this task or an earlier one."""
+    relevant: int
+    """Filters this task uses, its own and re-used ones."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For records."""
+        return {**asdict(self), "free": self.width - self.used}
+
+
+class Standardise(nn.Module):
+    """uint8 images to floats: scaled to [0, 1], and standardised by channel once ``fit`` has been called."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1, channels, 1, 1))
+        self.register_buffer("deviation", torch.ones(1, channels, 1, 1))
+
+    def fit(self, x: Tensor) -> None:
+        """Take mean and deviation of the images ``x`` (N, C, H, W) uint8."""
+        flat = x.transpose(0, 1).flatten(1)  # (C, N * H * W)
+        for c, values in enumerate(flat):
+            deviation, mean = torch.std_mean(values.double() / 255)
+            self.mean[0, c, 0, 0] = mean
+            self.deviation[0, c, 0, 0] = max(float(deviation), 1e-3)  # a constant channel stays finite
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) uint8 to float."""
+        return (x / 255 - self.mean) / self.deviation
+
+
+class Learner(nn.Module):
+    """A network with a head per task, and the rules by which it learns. Forward is the loss, so DDP can wrap it."""
+
+    Options: ClassVar[type[Any]] = NoOptions
+    joint: ClassVar[bool] = False
+    """Whether the method is given all tasks at once."""
+    class_incremental: ClassVar[bool] = True
+    """Whether ``predict`` can do without the task."""
+
+    def __init__(self, backbone: Backbone, options: Any, channels: int, standardise: bool) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.options = options
+        self.input = Standardise(channels)
+        self.standardise = standardise
+        self.heads = nn.ModuleList()
+        self.epoch = 0
+        """The epoch of the current task; the engine sets it before each step."""
+
+    @classmethod
+    def kit(cls, init: Init, options: Any) -> Kit:
+        """The parts to build this method's backbone from."""
+        return Kit(
+            conv=lambda *a, **k: PlainConv2d(*a, init=init, **k),
+            linear=lambda *a, **k: PlainLinear(*a, init=init, **k),
+            norm=SharedNorm,
+        )
+
+    # -- the verbs ---------------------------------------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Examples:
+        """Grow for ``task`` and say what to train on. Cheap and deterministic: a resumed run calls it again."""
+        if self.standardise and not self.heads:
+            self.input.fit(task.train.x)
+        for classes in task.heads:
+            self.add_task(classes)
+        return task.train
+
+    def forward(self, batch: Batch) -> Losses:
+        """The loss, under the name that DDP wraps."""
+        return self.loss(batch)
+
+    def loss(self, batch: Batch) -> Losses:
+        """The terms of the objective on ``batch``; the engine minimises their sum."""
+        return {"class": self.class_loss(batch)}
+
+    def after_backward(self) -> None:
+        """Change gradients, before clipping."""
+
+    def after_step(self) -> None:
+        """Change parameters, after the optimiser's step."""
+
+    def end_task(self, task: Task) -> None:
+        """Consolidate what was learnt; the best weights have been reloaded."""
+
+    def predict(self, x: Tensor, task: int | None) -> Tensor:
+        """Logits of images (B, C, H, W) uint8: of ``task``'s classes, or without a task of all classes seen so far.
+
+        Without a task, heads that were trained apart simply compete by their logits.
+        """
+        if task is not None:
+            return self.logits(x, task)
+        return torch.cat([self.logits(x, t) for t in range(len(self.heads))], dim=1)
+
+    # -- what the verbs are made of ----------------------------------------------------------------------------------
+
+    def logits(self, x: Tensor, task: int) -> Tensor:
+        """Logits (B, classes) of one task's head on its stream."""
+        out: Tensor = self.heads[task](self.backbone(self.input(x), task).features)
+        return out
+
+    def class_loss(self, batch: Batch) -> Tensor:
+        """Cross-entropy of each image under the head of the current task."""
+        return F.cross_entropy(self.logits(batch.x, len(self.heads) - 1), batch.y)
+
+    def add_task(self, classes: int) -> None:
+        """A head (and whatever the backbone keeps per task) for one more task; earlier heads stop learning."""
+        self.backbone.add_task()
+        self.heads.requires_grad_(False)
+        self.heads.append(nn.Linear(self.backbone.features, classes))
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """Trainable parameters with their learning rates."""
+        return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": lr}]
+
+    @property
+    def first_selectable_epoch(self) -> int:
+        """Model selection looks at epochs from this one on."""
+        return 0
+
+    # -- what the run asks -------------------------------------------------------------------------------------------
+
+    def structure(self) -> list[dict[str, Any]]:
+        """What ``rebuild`` needs to make the same modules again, one entry per head; JSON."""
+        return [{"classes": head.out_features} for head in self.heads]
+
+    def rebuild(self, structure: list[dict[str, Any]]) -> None:
+        """Make a fresh learner's modules those of ``structure``; the values come with ``load_state_dict``."""
+        for entry in structure:
+            self.add_task(entry["classes"])
+
+    def kept(self, task: int) -> dict[str, Tensor]:
+        """The tensors that are promised never to change after ``task``; empty: the method promises nothing."""
+        return {}
+
+    def capacity(self) -> list[LayerCapacity]:
+        """How much of each layer is taken; empty where nothing is ever taken."""
+        return []
+
+    def warnings(self) -> list[str]:
+        """What a user should know after the task that has just ended."""
+        return []

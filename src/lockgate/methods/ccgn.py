@@ -1,0 +1,192 @@
+"""Conditional channel gated networks (Abati et al., CVPR 2020), multi-head learning of class labels: Section 3.2.
+
+    train task t:   cross-entropy of its head on its stream  +  sparsity of its gates (Eq. 5, after a patience)
+    end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> re-initialise the rest -> seal
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate import ranks
+from lockgate.config import option
+from lockgate.layers.gate import OPEN_BIAS, ChannelGate
+from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
+from lockgate.layers.init import Init
+from lockgate.layers.norm import TaskNorm
+from lockgate.layers.parts import Kit
+from lockgate.losses import sparsity
+from lockgate.methods.base import Learner, LayerCapacity
+from lockgate.types import Batch, Examples, Losses, Task
+
+BATCH = 512
+"""Images per pass when gates are counted."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of ccgn. Defaults fit short schedules; the `paper` recipe sets the paper's."""
+
+    sparsity: float = option(1.0, "Coefficient lambda_s of the sparsity objective (Eq. 5). Paper: 0.5 or 1.", ge=0)
+    patience: int = option(1, "Epochs before the sparsity objective sets in. Paper: 0 to 20.", ge=0)
+    gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)
+    open_bias: float = option(OPEN_BIAS, "Start of the gates' last bias; positive: gates start open.")
+    threshold: float = option(0.0, "A filter is relevant when it fires for more than this share of the held-out images. Paper: 0.", ge=0, lt=1)
+    seal: bool = option(True, "Keep a past task's gates inside its relevant set for ever. False: the paper as printed.")
+    grow: float = option(0.0, "Widen layers so that each task begins with this share of the first width free; 0: never.", ge=0)
+    warn_below: float = option(0.1, "Warn when less than this share of a layer is free after a task.", ge=0, le=1)
+
+
+class CCGN(Learner):
+    """Gated backbone, one gate per layer and task, one head per task."""
+
+    Options: ClassVar[type[Any]] = Options
+    class_incremental = False
+    options: Options
+
+    def __init__(self, backbone: Any, options: Options, channels: int, standardise: bool) -> None:
+        super().__init__(backbone, options, channels, standardise)
+        self.base_widths = backbone.widths()
+        self._widths: list[list[int]] = []  # of every set of channels, when each task began
+        self._reported: list[LayerCapacity] = []
+
+    @classmethod
+    def kit(cls, init: Init, options: Options) -> Kit:
+        """Gated layers, BatchNorm per task."""
+        return Kit(
+            conv=lambda *a, **k: GatedConv2d(*a, init=init, open_bias=options.open_bias, **k),
+            linear=lambda *a, **k: GatedLinear(*a, init=init, open_bias=options.open_bias, **k),
+            norm=TaskNorm,
+        )
+
+    @property
+    def gated(self) -> dict[str, Gated]:
+        """The gated layers by name, in the order of the stream's gates."""
+        return {name: layer for name, layer in self.backbone.layers.items() if isinstance(layer, Gated)}
+
+    # -- the verbs ---------------------------------------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Examples:
+        """Widen full layers if asked to, then add a gate per layer and a head."""
+        if self.options.grow and self.heads:
+            self.backbone.grow(self.backbone.widths_with_free(self.options.grow, self.base_widths))
+        return super().begin_task(task)
+
+    def loss(self, batch: Batch) -> Losses:
+        """Cross-entropy of the current head on the current stream, and Eq. 5 once the patience is over."""
+        task = len(self.heads) - 1
+        stream = self.backbone(self.input(batch.x), task)
+        losses = {"class": F.cross_entropy(self.heads[task](stream.features), batch.y)}
+        if self.epoch >= self.options.patience:
+            losses["sparsity"] = self.options.sparsity * sparsity(stream.gates)
+        return losses
+
+    def after_backward(self) -> None:
+        """Locked filters get no gradient."""
+        for layer in self.gated.values():
+            layer.hold_gradients()
+
+    def after_step(self) -> None:
+        """Locked filters are put back, bit for bit."""
+        for layer in self.gated.values():
+            layer.restore()
+
+    def end_task(self, task: Task) -> None:
+        """Relevance (Eq. 6), lock, re-initialise, seal."""
+        relevance = self.firing(task.val.x, task.id)
+        self._reported = []
+        for (name, layer), score in zip(self.gated.items(), relevance, strict=True):
+            relevant = score > self.options.threshold
+            layer.lock(relevant, task.id)
+            layer.reinitialise_free()
+            if self.options.seal:
+                layer.seal(relevant, task.id)
+            self._reported.append(LayerCapacity(name, layer.width, int(layer.locked.sum()), int(relevant.sum())))
+        self.requires_grad_(False)
+
+    # -- gates -------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def firing(self, x: Tensor, task: int) -> list[Tensor]:
+        """For each layer, how often each gate of ``task``'s stream fires on images ``x``, (c_out,): fires / images."""
+        was_training = self.training
+        self.eval()
+        fires: list[Tensor] = []
+        for part in x.split(BATCH):
+            gates = self.backbone(self.input(part.to(self.input.mean.device)), task).gates
+            counts = [gate.sum(0, dtype=torch.float64) for gate in gates]
+            fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
+        self.train(was_training)
+        return [ranks.from_rank_zero(count / len(x)) for count in fires]
+
+    # -- what the run asks -------------------------------------------------------------------------------------------
+
+    def add_task(self, classes: int) -> None:
+        """Gates, norms and a head for one more task; everything of past tasks stops learning."""
+        self._widths.append(self.backbone.widths())
+        for layer in self.gated.values():
+            layer.weight.requires_grad_(True)
+            if layer.bias is not None:
+                layer.bias.requires_grad_(True)
+        super().add_task(classes)
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """Gates have a learning rate of their own: on short schedules they would not close otherwise."""
+        gates = {p for m in self.modules() if isinstance(m, ChannelGate) for p in m.parameters()}
+        trainable = [p for p in self.parameters() if p.requires_grad]
+        return [
+            {"params": [p for p in trainable if p not in gates], "lr": lr},
+            {"params": [p for p in trainable if p in gates], "lr": lr * self.options.gate_lr},
+        ]
+
+    @property
+    def first_selectable_epoch(self) -> int:
+        """Before the patience is over all gates are open: those epochs are no candidates."""
+        return self.options.patience
+
+    def structure(self) -> list[dict[str, Any]]:
+        """Classes and widths of every task."""
+        return [{**entry, "widths": w} for entry, w in zip(super().structure(), self._widths, strict=True)]
+
+    def rebuild(self, structure: list[dict[str, Any]]) -> None:
+        """Widen as the run did, task by task."""
+        for entry in structure:
+            self.backbone.grow(entry["widths"])
+            self.add_task(entry["classes"])
+        self.requires_grad_(False)
+
+    def kept(self, task: int) -> dict[str, Tensor]:
+        """Locked filters, gates, norms and the head of ``task``."""
+        kept: dict[str, Tensor] = {}
+        for name, layer in self.gated.items():
+            kept.update({f"{name}.{key}": rows for key, rows in layer.locked_by(task).items()})
+        for name, module in self.named_modules():
+            if isinstance(module, (ChannelGate, nn.BatchNorm2d)) and name.endswith(f".{task}"):
+                kept.update({f"{name}.{key}": value for key, value in module.state_dict().items()})
+        kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
+        return kept
+
+    def capacity(self) -> list[LayerCapacity]:
+        """Filters used and relevant after the task that has just ended."""
+        return self._reported
+
+    def warnings(self) -> list[str]:
+        """Layers that are nearly full, or whose gates are all shut."""
+        notes = []
+        for entry in self._reported:
+            free = entry.width - entry.used
+            if free < self.options.warn_below * entry.width:
+                notes.append(
+                    f"{entry.layer}: {free} of {entry.width} filters are left for later tasks. "
+                    "Raise `sparsity` or `gate_lr` so that gates close, or set `grow` to widen layers."
+                )
+            if entry.relevant == 0:
+                notes.append(
+                    f"{entry.layer}: no gate fires, so its output is constant. Lower `sparsity` or `gate_lr`, or train longer."
+                )
+        return notes

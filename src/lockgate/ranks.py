@@ -1,0 +1,50 @@
+"""What data-parallel ranks must agree on. With one rank every function here is the identity."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+def several() -> bool:
+    """Whether this process is one of several ranks."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def world_size() -> int:
+    """How many ranks there are."""
+    return dist.get_world_size() if several() else 1
+
+
+def rank() -> int:
+    """The index of this rank."""
+    return dist.get_rank() if several() else 0
+
+
+def total(value: Tensor) -> Tensor:
+    """The sum of ``value`` over all ranks."""
+    if several():
+        dist.all_reduce(value)
+    return value
+
+
+def barrier() -> None:
+    """Wait until every rank has come here."""
+    if several():
+        dist.barrier()
+
+
+@torch.no_grad()
+def share_state(module: nn.Module) -> None:
+    """Give every rank the parameters and buffers of rank 0: BatchNorm statistics differ until this is done."""
+    if several():
+        for tensor in module.state_dict(keep_vars=True).values():
+            dist.broadcast(tensor.data, 0)
+
+
+def from_rank_zero(value: Tensor) -> Tensor:
+    """``value`` as rank 0 has it: decisions that depend on it are then the same on every rank."""
+    if several():
+        dist.broadcast(value, 0)
+    return value

@@ -1,0 +1,108 @@
+"""One self-contained HTML page per run: no network, no scripts, no fonts to fetch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockgate.errors import RunFolderError
+from lockgate.report import figures, records, words
+from lockgate.report.schema import Run, Scores, Summary
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+NAME = "report.html"
+Cell = tuple[str, str, str]  # the number, what it lost since it was learnt (or ""), the strength of its colour
+
+
+def write(run: Path) -> Path:
+    """Write `run/report.html` and return its path: the page is there whole or not at all."""
+    target = run / NAME
+    page = render(records.read(run))
+    partial = run / f".{NAME}.{os.getpid()}"
+    try:
+        partial.write_text(page, encoding="utf-8")
+        os.replace(partial, target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunFolderError(
+            f"{target} cannot be written (got: {error}). Wanted: a run folder with room and permission to write. "
+            "Remedy: make it writable, or copy the run elsewhere and report on the copy."
+        ) from error
+    return target
+
+
+def render(run: Run) -> str:
+    """The page as a string; the same run gives the same bytes."""
+    summary = run.summary
+    curves = [figures.losses(run), figures.held_out(run), figures.open_gates(run), figures.accuracy(summary)]
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            run=run,
+            summary=summary,
+            tiles=_tiles(summary),
+            matrices=_matrices(summary),
+            curves=[figure for figure in curves if figure is not None],
+            capacity=figures.capacity(summary.capacity),
+            columns=max((len(layer.used_after) for layer in summary.capacity), default=0),
+        )
+    )
+
+
+def heat(scores: Scores) -> list[list[Cell]]:
+    """The rows of a heat map: a cell says what it lost against the stage at which its task was learnt."""
+    rows = []
+    for i, row in enumerate(scores.matrix):
+        cells = []
+        for j, value in enumerate(row):
+            learnt = scores.matrix[j][j] if j < i else None
+            lost = learnt - value if learnt is not None and value is not None else 0.0
+            strength = 0.05 + 0.5 * (value or 0.0) ** 2  # the square sets apart what is close to one
+            cells.append((words.score(value), f"▼ {lost:.3f}" if lost >= words.LOST else "", f"{strength:.3f}"))
+        rows.append(cells)
+    return rows
+
+
+def _matrices(summary: Summary) -> list[tuple[str, str, Scores, list[list[Cell]]]]:
+    told = "An answer among the classes of one task: the task of a test image is given."
+    found = "An answer among all classes seen so far: the task of a test image is not given."
+    kinds = (
+        ("Task-incremental", told, summary.task_incremental),
+        ("Class-incremental", found, summary.class_incremental),
+    )
+    return [(name, note, scores, heat(scores)) for name, note, scores in kinds if scores is not None]
+
+
+def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
+    """`(label, value, note)`: what a reader looks for first."""
+    task, classes, macs = summary.task_incremental, summary.class_incremental, summary.macs
+    tiles = [("task-incremental", words.score(words.average(task)), "average accuracy, task given")]
+    if classes is not None:
+        tiles.append(("class-incremental", words.score(words.average(classes)), "average accuracy, task not given"))
+    if task.forgetting is not None and not summary.at_once:
+        tiles.append(("forgetting", words.change(task.forgetting).lstrip("+"), "accuracy lost on past tasks"))
+    if summary.capacity:
+        used, width = sum(x.used for x in summary.capacity), sum(x.width for x in summary.capacity)
+        tiles.append(("capacity", words.share(used, width), f"{used:,} of {width:,} filters in use"))
+    if macs is not None and macs.dense and macs.task_incremental:
+        tiles.append(("computation", words.share(macs.task_incremental[-1], macs.dense), "of the dense network's MACs"))
+    tiles.append(("time", words.duration(summary.seconds), f"for {words.plural(summary.tasks, 'task')}"))
+    return tiles
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["words"] = words
+    return environment

@@ -1,0 +1,114 @@
+"""What a run leaves behind, as frozen dataclasses shared by the tables, the figures and the page.
+
+Anything a run may not have (class-incremental scores, gates, an audit) is `None` or empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Row = tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the data of one task; `open` is the mean share of open gates."""
+
+    task: int
+    epoch: int
+    losses: Mapping[str, float | None]
+    val_objective: float | None
+    val_accuracy: float | None
+    open: float | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What was noted when a task had been learnt."""
+
+    task: int
+    seconds: float | None
+    best_epoch: int | None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Accuracy after task i (row) on task j (column), and what follows from it."""
+
+    matrix: tuple[Row, ...]
+    average: float | None
+    backward_transfer: float | None
+    forgetting: float | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Filters of one layer: used by all tasks so far (cumulative), and relevant to each task on its own."""
+
+    name: str
+    width: int
+    used_after: tuple[int, ...]
+    relevant: tuple[int, ...]
+
+    @property
+    def used(self) -> int:
+        """Filters in use at the end."""
+        return self.used_after[-1] if self.used_after else 0
+
+
+@dataclass(frozen=True)
+class Macs:
+    """Mean multiply-accumulates of a forward pass after each stage; `_paper` counts the paper's way."""
+
+    dense: float | None
+    dense_paper: float | None
+    task_incremental: Row
+    task_incremental_paper: Row
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Verdict of the exactness audit: how many sealed tensors and logit sets were compared."""
+
+    ok: bool
+    tensors: int | None
+    logits: int | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """`summary.json`."""
+
+    method: str
+    dataset: str
+    backbone: str | None
+    seed: int
+    tasks: int
+    epochs: int | None
+    seconds: float
+    task_names: tuple[tuple[str, ...], ...]
+    task_incremental: Scores
+    class_incremental: Scores | None
+    capacity: tuple[Layer, ...]
+    macs: Macs | None
+    audit: Audit | None
+    environment: Mapping[str, str]
+    command: str | None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all tasks were learnt together, so that there is one stage and nothing to forget."""
+        return len(self.task_incremental.matrix) == 1 and self.tasks > 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that the page needs of a run folder; `config` is the text of `config.yaml`, as written."""
+
+    folder: Path
+    summary: Summary
+    epochs: tuple[Epoch, ...]
+    stages: tuple[Stage, ...]
+    config: str | None

@@ -1,0 +1,58 @@
+"""Plain-text tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lockgate.report import words
+from lockgate.report.records import parse_summary
+from lockgate.report.schema import Layer, Scores, Summary
+
+
+def matrix_text(summary: Summary | Mapping[str, Any]) -> str:
+    """The accuracy matrices (a row per stage), what follows from them, and the capacity that was spent."""
+    if not isinstance(summary, Summary):
+        summary = parse_summary(summary)
+    parts = [words.verdict(summary), _accuracy("Task-incremental accuracy", summary, summary.task_incremental)]
+    if summary.class_incremental is not None:
+        parts.append(_accuracy("Class-incremental accuracy", summary, summary.class_incremental))
+    if summary.capacity:
+        parts.append(_capacity(summary.capacity))
+    return "\n\n".join(parts)
+
+
+def _accuracy(title: str, summary: Summary, scores: Scores) -> str:
+    columns = max(map(len, scores.matrix))
+    rows = [["", *(f"on {j}" for j in range(columns)), "mean"]]
+    for i, row in enumerate(scores.matrix):
+        gap = [""] * (columns - len(row))
+        rows.append([words.stage(summary, i), *map(words.score, row), *gap, words.score(words.mean(row))])
+    foot = [f"average {words.score(words.average(scores))}"]
+    if scores.forgetting is not None and not summary.at_once:
+        foot.append(f"forgetting {words.change(scores.forgetting).lstrip('+')}")
+    if scores.backward_transfer is not None and not summary.at_once:
+        foot.append(f"backward transfer {words.change(scores.backward_transfer)}")
+    return "\n".join([title, *table(rows), ", ".join(foot)])
+
+
+def _capacity(layers: Sequence[Layer]) -> str:
+    stages = max(len(layer.used_after) for layer in layers)
+    rows = [["layer", "width", *(f"after {t}" for t in range(stages)), "free"]]
+    for layer in layers:
+        gap = [""] * (stages - len(layer.used_after))
+        used = [str(number) for number in layer.used_after]
+        rows.append([layer.name, str(layer.width), *used, *gap, str(layer.width - layer.used)])
+    used_up, width = sum(layer.used for layer in layers), sum(layer.width for layer in layers)
+    foot = f"{used_up:,} of {width:,} filters used ({words.share(used_up, width)})"
+    return "\n".join(["Filters in use", *table(rows), foot])
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of aligned columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True))]
+        lines.append(("  " + "  ".join(cells)).rstrip())
+    return lines
