@@ -7,9 +7,10 @@ raises once.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -23,8 +24,6 @@ C = TypeVar("C")
 def option(default: Any, help: str, **bounds: float) -> Any:
     """A config field: its default, one sentence of help, and bounds ``ge``, ``gt``, ``le``, ``lt``."""
     metadata = {"help": help, "bounds": bounds}
-    if isinstance(default, (dict, list)):
-        return field(default_factory=lambda: type(default)(default), metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
@@ -55,11 +54,16 @@ class ScenarioConfig:
 class ModelConfig:
     """The network before any task."""
 
-    width: int = option(0, "Filters of the first layer (0: the backbone's own: 100 in simple_cnn, 64 in resnet18).", ge=0)
-    blocks: tuple[int, ...] = option((), "Residual blocks per stage; empty: (2, 2, 2, 2). The paper's count fits (2, 2, 2, 1).")
+    width: int = option(
+        0, "Filters of the first layer (0: the backbone's own: 100 in simple_cnn, 64 in resnet18).", ge=0
+    )
+    blocks: tuple[int, ...] = option(
+        (), "Residual blocks per stage; empty: (2, 2, 2, 2). The paper's count fits (2, 2, 2, 1)."
+    )
     init: Literal["he", "torch"] = option("he", "Initialisation of convolutions: He (fan-in, ReLU) or torch's default.")
     standardise: bool = option(
-        True, "Standardise input channels by mean and deviation of the first task's training images; false: scale to [0, 1]."
+        True,
+        "Standardise input channels by mean and deviation of the first task's training images; false: scale to [0, 1].",
     )
 
 
@@ -73,10 +77,13 @@ class OptimConfig:
     weight_decay: float = option(5e-4, "Weight decay.", ge=0)
     clip: float = option(1.0, "Largest norm of the gradient; 0 turns clipping off.", ge=0)
     batch_size: int = option(128, "Images per step, over all ranks together.", ge=1)
-    schedule: Literal["constant", "milestones", "one_cycle"] = option("one_cycle", "How the learning rate moves within a task.")
+    schedule: Literal["constant", "milestones", "one_cycle"] = option(
+        "one_cycle", "How the learning rate moves within a task."
+    )
     milestones: tuple[int, ...] = option((), "Epochs after which `milestones` divides the learning rate by ten.")
     selection: Literal["objective", "accuracy", "last"] = option(
-        "objective", "Which epoch's weights a task keeps, judged on its held-out data: least objective, best accuracy, or the last."
+        "objective",
+        "Which epoch's weights a task keeps, judged on its held-out data: least objective, best accuracy, or the last.",
     )
 
 
@@ -85,10 +92,16 @@ class RuntimeConfig:
     """Where and how the run executes; nothing here changes what is learnt, up to rounding."""
 
     accelerator: str = option("auto", "Device type Lightning Fabric should use: auto, cpu, cuda, mps.")
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = option("32-true", "Precision of training; gates always decide in fp32.")
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = option(
+        "32-true", "Precision of training; gates always decide in fp32."
+    )
     threads: int = option(0, "CPU threads of torch (0: as torch chooses).", ge=0)
-    checkpoint_seconds: float = option(60.0, "Longest time between two checkpoints inside an epoch (0: after every step).", ge=0)
-    tune_allocator: bool = option(True, "On CPU, keep large blocks mapped between steps (glibc mallopt); measured faster.")
+    checkpoint_seconds: float = option(
+        60.0, "Longest time between two checkpoints inside an epoch (0: after every step).", ge=0
+    )
+    tune_allocator: bool = option(
+        True, "On CPU, keep large blocks mapped between steps (glibc mallopt); measured faster."
+    )
     channels_last: bool = option(True, "Store images and filters channels-last; measured faster on CPU.")
 
 
@@ -109,7 +122,8 @@ class Experiment:
     model: ModelConfig = field(default_factory=ModelConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
-    options: dict[str, Any] = option({}, "Options of the method, e.g. `--options.sparsity 0.5`; each method documents its own.")
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of the method, e.g. ``sparsity``; each method documents its own."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dictionaries and lists, fit for YAML or JSON."""
@@ -127,20 +141,14 @@ def _plain(value: Any) -> Any:
 def build(cls: type[C], values: Mapping[str, Any]) -> C:
     """An instance of config class ``cls`` from nested plain values, or ``ConfigError`` listing every problem."""
     problems: list[str] = []
-    instance = _build(cls, values, "", problems)
+    instance = gather(cls, values, "", problems)
     if problems:
         raise ConfigError(problems)
     return instance
 
 
-def check_options(cls: type[C], values: Mapping[str, Any], problems: list[str], prefix: str = "options.") -> C | None:
-    """Like ``build``, but appends to ``problems`` so that a caller can go on gathering."""
-    before = len(problems)
-    instance = _build(cls, values, prefix, problems)
-    return instance if len(problems) == before else None
-
-
-def _build(cls: type[C], values: Mapping[str, Any], prefix: str, problems: list[str]) -> C:
+def gather(cls: type[C], values: Mapping[str, Any], prefix: str, problems: list[str]) -> C:
+    """Like ``build``, but appends to ``problems``, so that a caller can go on looking; bad fields keep defaults."""
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(typing.cast(Any, cls))}
     arguments: dict[str, Any] = {}
@@ -150,7 +158,7 @@ def _build(cls: type[C], values: Mapping[str, Any], prefix: str, problems: list[
             continue
         if dataclasses.is_dataclass(hints[key]):
             if isinstance(value, Mapping):
-                arguments[key] = _build(typing.cast(type[Any], hints[key]), value, f"{prefix}{key}.", problems)
+                arguments[key] = gather(typing.cast(type[Any], hints[key]), value, f"{prefix}{key}.", problems)
             else:
                 problems.append(f"'{prefix}{key}' must be a group of keys. Got {value!r} instead.")
             continue
@@ -192,11 +200,11 @@ def _convert(value: Any, hint: Any) -> tuple[Any, str | None]:
     return None, names.get(hint, str(hint))
 
 
-_BOUNDS = {
-    "ge": (lambda value, bound: value >= bound, "at least"),
-    "gt": (lambda value, bound: value > bound, "greater than"),
-    "le": (lambda value, bound: value <= bound, "at most"),
-    "lt": (lambda value, bound: value < bound, "less than"),
+_BOUNDS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "ge": (operator.ge, "at least"),
+    "gt": (operator.gt, "greater than"),
+    "le": (operator.le, "at most"),
+    "lt": (operator.lt, "less than"),
 }
 
 
@@ -206,6 +214,15 @@ def _out_of_bounds(value: Any, bounds: Mapping[str, float]) -> str | None:
     if all(_BOUNDS[name][0](value, bound) for name, bound in bounds.items()):
         return None
     return " and ".join(f"{_BOUNDS[name][1]} {bound:g}" for name, bound in bounds.items())
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with the values of ``over`` in their place, group by group."""
+    merged = dict(base)
+    for key, value in over.items():
+        inner = merged.get(key)
+        merged[key] = merge(inner, value) if isinstance(inner, Mapping) and isinstance(value, Mapping) else value
+    return merged
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

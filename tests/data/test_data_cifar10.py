@@ -106,7 +106,7 @@ def test_wrong_number_of_class_names(folder, seal):
 
 def test_nothing_there(kept, seal):
     seal()
-    raises(kept, r"cifar-10-binary.tar.gz was not found. Looked in")
+    raises(kept, r"cifar-10-binary.tar.gz or data_batch_1.bin was not found. Looked in")
 
 
 def test_missing_batch(folder, seal):

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 BACKBONES: Registry[Callable[..., Backbone]] = Registry(
     "backbone",
     {
-        "simple_cnn": Entry("lockgate.backbones.simple_cnn:SimpleCNN", "The paper's three 3x3 convolutions of 100 filters."),
-        "resnet18": Entry("lockgate.backbones.resnet:ResNet", "ResNet-18 in its CIFAR form (3x3 stem, no stem pooling)."),
+        "simple_cnn": Entry(
+            "lockgate.backbones.simple_cnn:SimpleCNN", "The paper's three 3x3 convolutions of 100 filters."
+        ),
+        "resnet18": Entry(
+            "lockgate.backbones.resnet:ResNet", "ResNet-18 in its CIFAR form (3x3 stem, no stem pooling)."
+        ),
         "mlp": Entry("lockgate.backbones.mlp:MLP", "Two fully connected layers of 100 units."),
     },
 )

@@ -50,8 +50,9 @@ class Backbone(nn.Module):
     def add_task(self) -> None:
         """Gates and norms for one more task."""
         for module in self.modules():
-            if module is not self and hasattr(module, "add_task"):
-                module.add_task()
+            add: Any = getattr(module, "add_task", None)
+            if module is not self and add is not None:
+                add()
 
     def _add(self, name: str, layer: nn.Module, source: int | None) -> int:
         self.layers[name] = layer

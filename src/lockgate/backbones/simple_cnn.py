@@ -1,6 +1,6 @@
 """SimpleCNN (paper, Section 4.1): three 3x3 convolutions, global average pool. No BatchNorm.
 
-    conv1 - ReLU - pool - gate - conv2 - ReLU - pool - gate - conv3 - ReLU - gate - global average pool
+conv1 - ReLU - pool - gate - conv2 - ReLU - pool - gate - conv3 - ReLU - gate - global average pool
 """
 
 from __future__ import annotations

@@ -14,13 +14,20 @@ Reader = Callable[[Path | None, DataConfig], Dataset]
 DATASETS: Registry[Reader] = Registry(
     "data set",
     {
-        "digits": Entry("lockgate.data.digits:read", "1,797 real 8x8 handwritten digits, embedded in scikit-learn: no download."),
+        "digits": Entry(
+            "lockgate.data.digits:read", "1,797 real 8x8 handwritten digits, embedded in scikit-learn: no download."
+        ),
         "mnist": Entry("lockgate.data.mnist:read", "70,000 handwritten digits, 28x28 grey."),
         "svhn": Entry("lockgate.data.svhn:read", "99,289 cropped street-view house numbers, 32x32 colour."),
         "cifar10": Entry("lockgate.data.cifar10:read", "60,000 photographs of ten kinds of things, 32x32 colour."),
-        "imagenet50": Entry("lockgate.data.imagenet50:read", "50 ILSVRC classes resized to 32x32; you bring the images."),
+        "imagenet50": Entry(
+            "lockgate.data.imagenet50:read", "50 ILSVRC classes resized to 32x32; you bring the images."
+        ),
         "folder": Entry("lockgate.data.folder:read", "Your own images: train/<class>/*, test/<class>/*."),
-        "synthetic": Entry("lockgate.data.synthetic:read", "Seeded class prototypes with noise, any number of classes, for tests and benchmarks."),
+        "synthetic": Entry(
+            "lockgate.data.synthetic:read",
+            "Seeded class prototypes with noise, any number of classes, for tests and benchmarks.",
+        ),
     },
 )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays, Dataset
-from lockgate.data.source import Release, base_folder, find, locate
+from lockgate.data.source import Release, base_folder, find, locate, missing
 from lockgate.errors import DataError
 
 TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
@@ -39,7 +39,10 @@ REMEDY = f"Replace it by the one of the official {ARCHIVE.name}."
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     """CIFAR-10 as (N, 3, 32, 32) images, from .bin files or from the archive; ``config`` is not used."""
-    first = find([*TRAIN, TEST], base_folder(data_dir), FOLDERS)
+    base = base_folder(data_dir)
+    first = find([*TRAIN, TEST], base, FOLDERS)
+    if first is None and data_dir and base and not find([ARCHIVE.name], base, FOLDERS):
+        raise missing([ARCHIVE.name, *TRAIN[:1]], base, FOLDERS)  # either form would do: name both
     if first is not None:
         place, content = first.parent, _from_folder(first.parent)
     else:

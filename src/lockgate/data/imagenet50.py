@@ -1,6 +1,6 @@
-"""Imagenet-50: fifty ILSVRC-2012 classes resized to 32x32 (section 4.1 of the paper). You bring the images.
+"""Imagenet-50: fifty ILSVRC-2012 classes, resized (32x32 unless told otherwise). You bring the images.
 
-The paper does not say which fifty classes it took, so they are chosen by ``wnids`` or by ``class_seed``.
+Which fifty is up to you: ``wnids`` names them, else ``class_seed`` chooses. Numbers compare only between equal choices.
 """
 
 from __future__ import annotations

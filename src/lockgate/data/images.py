@@ -50,9 +50,11 @@ def read_image(path: Path, size: int, greyscale: bool = False) -> npt.NDArray[np
         with Image.open(path) as image:
             _refuse(path, image)
             square = image.convert("L" if greyscale else "RGB").resize((size, size), Image.Resampling.BOX)
+    except DataError:
+        raise
     except Image.DecompressionBombError as error:
         raise DataError(f"{path} is too large to be read safely: {error} Shrink it, or remove it.") from error
-    except (OSError, ValueError, SyntaxError, EOFError) as error:  # Pillow's formats raise any of these
+    except Exception as error:  # each format of Pillow raises its own: OS-, Value-, Syntax-, RuntimeError ...
         raise DataError(f"Cannot read the image {path}: {error}. Repair it, or remove it.") from error
     pixels = np.asarray(square, np.uint8)
     return pixels[None] if greyscale else pixels.transpose(2, 0, 1)

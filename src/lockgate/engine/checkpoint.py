@@ -92,7 +92,7 @@ def save(
     if optimiser is not None:
         torch.save(optimiser, temporary / "optimiser.pt")
     files = {file.name: _sha256(file) for file in sorted(temporary.iterdir())}
-    manifest = {"format": FORMAT, "kind": kind, "files": files, "meta": meta}
+    manifest: dict[str, Any] = {"format": FORMAT, "kind": kind, "files": files, "meta": meta}
     manifest["self"] = _digest(manifest)
     (temporary / "manifest.json").write_text(json.dumps(manifest, indent=1))
     for file in temporary.iterdir():

@@ -43,7 +43,13 @@ class FitState:
         """The part that is not tensors, for the manifest."""
         sums = {name: float(value) for name, value in self.sums.items()}
         score = None if math.isinf(self.best_score) else self.best_score
-        return {"epoch": self.epoch, "step": self.step, "sums": sums, "best_score": score, "best_epoch": self.best_epoch}
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "sums": sums,
+            "best_score": score,
+            "best_epoch": self.best_epoch,
+        }
 
     @staticmethod
     def from_meta(meta: dict[str, Any], best: State | None, optimiser: dict[str, Any] | None) -> FitState:

@@ -22,7 +22,7 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.checkpoints = path / "checkpoints"
 
-    def create(self, experiment: Experiment) -> None:
+    def create(self, experiment: Experiment, command: str) -> None:
         """Make the folder for a new run; refuse one that holds a run already."""
         if self.config.exists():
             same = build(Experiment, read_yaml(self.config)) == experiment
@@ -35,18 +35,27 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             import yaml
 
-            write_atomically(self.config, yaml.safe_dump(experiment.to_dict(), sort_keys=False))
+            config = yaml.safe_dump(experiment.to_dict(), sort_keys=False)
+            write_atomically(self.config, f"# {command}\n{config}")
         except OSError as error:
-            raise RunFolderError(f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out.") from error
+            raise RunFolderError(
+                f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out."
+            ) from error
 
     def experiment(self) -> Experiment:
         """The experiment the folder holds."""
         if not self.config.is_file():
-            raise RunFolderError(f"{self.path} is not a run folder: it has no config.yaml. Start one with `lockgate run`.")
+            raise RunFolderError(
+                f"{self.path} is not a run folder: it has no config.yaml. Start one with `lockgate run`."
+            )
         try:
             return build(Experiment, read_yaml(self.config))
         except ConfigError as error:
             raise RunFolderError(f"{self.config} cannot be used. {error}") from error
+
+    def command(self) -> str:
+        """The command that made the run."""
+        return self.config.read_text().splitlines()[0].removeprefix("# ")
 
     def lock(self) -> IO[str]:
         """Hold the folder for this process; refuse if another process is at work in it."""
@@ -64,7 +73,9 @@ class RunFolder:
     def read_summary(self) -> dict[str, Any]:
         """The summary of a finished run."""
         if not self.summary.is_file():
-            raise RunFolderError(f"{self.path} has no summary.json: the run has not finished. `lockgate resume {self.path}`.")
+            raise RunFolderError(
+                f"{self.path} has no summary.json: the run has not finished. `lockgate resume {self.path}`."
+            )
         summary: dict[str, Any] = json.loads(self.summary.read_text())
         return summary
 

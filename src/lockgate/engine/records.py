@@ -33,6 +33,11 @@ class Records:
 
     def read(self) -> list[dict[str, Any]]:
         """All records so far."""
-        if not self._path.exists():
-            return []
-        return [json.loads(line) for line in self._path.read_text().splitlines()]
+        return read_records(self._path)
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """All records of a run."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -33,12 +33,12 @@ from lockgate.scenario import Scenario, join
 from lockgate.types import Examples, Task
 
 
-def run(experiment: Experiment, out: Path) -> dict[str, Any]:
-    """Carry out an experiment in a new folder and return its summary."""
+def run(experiment: Experiment, out: Path, command: str | None = None) -> dict[str, Any]:
+    """Carry out an experiment in a new folder and return its summary; ``command`` is kept beside the numbers."""
     experiment = validated(experiment)
     scenario = build_scenario(experiment)  # so that bad data is known before a folder is made
     folder = RunFolder(out)
-    folder.create(experiment)
+    folder.create(experiment, command or f"lockgate run {out / 'config.yaml'} --out NEW")
     return _launch(experiment, scenario, folder, None)
 
 
@@ -118,7 +118,7 @@ class _Run:
             for index in range(self.stage, len(self.stages)):
                 self._clock = time.monotonic()
                 self._stage(index, self.stages[index])
-        summary = make_summary(self.experiment, self.scenario, self.records.read())
+        summary = make_summary(self.experiment, self.scenario, self.records.read(), self.folder.command())
         if self.first:
             self.folder.write_summary(summary)
         ranks.barrier()
@@ -173,6 +173,7 @@ class _Run:
             "event": "task",
             "task": index,
             "seconds": self._seconds(),
+            "threads": torch.get_num_threads(),
             "best_epoch": state.best_epoch,
             "task_incremental": accuracy.task_incremental(self.learner, seen),
             "class_incremental": accuracy.class_incremental(self.learner, seen),
@@ -217,8 +218,8 @@ class _Run:
             checkpoint.save(self.folder.checkpoints, kind, meta, states, optimiser)
         except OSError as error:
             raise LockgateError(
-                f"Cannot write a checkpoint to {self.folder.checkpoints}: {error.strerror}. The one before is intact: make "
-                f"room or mend permissions, then `lockgate resume {self.folder.path}`."
+                f"Cannot write a checkpoint to {self.folder.checkpoints}: {error.strerror}. The one before is intact: "
+                f"make room or mend permissions, then `lockgate resume {self.folder.path}`."
             ) from error
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lockgate.backbones import BACKBONES
-from lockgate.config import Experiment, check_options
+from lockgate.config import Experiment, gather
 from lockgate.data import DATASETS
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
@@ -18,30 +19,37 @@ from lockgate.randomness import derive
 from lockgate.scenario import Scenario, split
 
 
-def validated(experiment: Experiment) -> Experiment:
-    """The experiment with the method's options filled in, or ``ConfigError`` with every problem there is."""
-    problems = [
-        problem
-        for problem in (
-            METHODS.problem(experiment.method),
-            DATASETS.problem(experiment.dataset),
-            BACKBONES.problem(experiment.backbone),
-        )
-        if problem
-    ]
+def experiment_from(values: Mapping[str, Any]) -> Experiment:
+    """The experiment that nested plain values describe, complete, or ``ConfigError`` with every problem there is."""
+    problems: list[str] = []
+    experiment = gather(Experiment, values, "", problems)
+    for registry, name in (
+        (METHODS, experiment.method),
+        (DATASETS, experiment.dataset),
+        (BACKBONES, experiment.backbone),
+    ):
+        problem = registry.problem(name)
+        problems += [problem] if problem else []
     options: Any = None
     if experiment.method in METHODS:
-        options = check_options(METHODS[experiment.method].Options, experiment.options, problems)
+        options = gather(METHODS[experiment.method].Options, experiment.options, "options.", problems)
     if experiment.optim.batch_size % experiment.devices:
         problems.append(
             f"'optim.batch_size' must be a multiple of the {experiment.devices} devices. "
             f"Got {experiment.optim.batch_size} instead."
         )
     if experiment.optim.schedule == "milestones" and not experiment.optim.milestones:
-        problems.append("'optim.milestones' must name an epoch when 'optim.schedule' is 'milestones'. Got none instead.")
+        problems.append(
+            "'optim.milestones' must name an epoch when 'optim.schedule' is 'milestones'. Got none instead."
+        )
     if problems:
         raise ConfigError(problems)
     return dataclasses.replace(experiment, options=dataclasses.asdict(options))
+
+
+def validated(experiment: Experiment) -> Experiment:
+    """The experiment with its method's options filled in, or ``ConfigError`` with every problem there is."""
+    return experiment_from(experiment.to_dict())
 
 
 def build_scenario(experiment: Experiment) -> Scenario:

@@ -16,7 +16,9 @@ from lockgate.version import __version__
 FORMAT = 1
 
 
-def make_summary(experiment: Experiment, scenario: Scenario, records: list[dict[str, Any]]) -> dict[str, Any]:
+def make_summary(
+    experiment: Experiment, scenario: Scenario, records: list[dict[str, Any]], command: str
+) -> dict[str, Any]:
     """Gather a run's records of ended tasks into one object."""
     ends = [record for record in records if record["event"] == "task"]
     without_task = [record["class_incremental"] for record in ends]
@@ -36,8 +38,7 @@ def make_summary(experiment: Experiment, scenario: Scenario, records: list[dict[
         "macs": _macs(ends),
         "audit": ends[-1]["audit"],
         "environment": environment(),
-        "command": f"lockgate run --method {experiment.method} --dataset {experiment.dataset} --backbone "
-        f"{experiment.backbone} --tasks {experiment.tasks} --epochs {experiment.epochs} --seed {experiment.seed}",
+        "command": command,
     }
 
 

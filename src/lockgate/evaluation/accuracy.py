@@ -16,7 +16,7 @@ Matrix = list[list[float]]
 
 @torch.no_grad()
 def accuracy(learner: Learner, examples: Examples, task: int | None, offset: int = 0) -> float:
-    """Share of ``examples`` classified right. Without a task, ``offset`` is where their classes begin among all seen."""
+    """Share of ``examples`` classified right. Without a task, their classes begin at ``offset`` among all seen."""
     learner.eval()
     device = learner.input.mean.device
     right = 0

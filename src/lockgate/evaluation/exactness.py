@@ -31,6 +31,13 @@ class Verdict:
         """Whether every promise holds."""
         return not self.broken
 
+    def text(self) -> str:
+        """One sentence for a person."""
+        if self.ok:
+            return f"audit passed: {self.tensors} locked tensors and the logits of {self.logits} tasks are bit-equal"
+        more = f" (and {len(self.broken) - 1} more)" if len(self.broken) > 1 else ""
+        return f"audit FAILED: {self.broken[0]} has changed{more}"
+
     def to_dict(self) -> dict[str, Any]:
         """For summaries."""
         return {"ok": self.ok, "tensors": self.tensors, "logits": self.logits, "broken": list(self.broken)}
@@ -48,7 +55,7 @@ def logits(learner: Learner, task: Task) -> Tensor:
     """Logits (N, classes) of a task's test set, the task given. The batch size is fixed: kernels depend on it."""
     learner.eval()
     device = learner.input.mean.device
-    return torch.cat([learner.predict(x.to(device), task.id).cpu() for x in task.test.x.split(BATCH)])
+    return torch.cat([learner.predict(x.to(device), task.id).cpu() for x in torch.split(task.test.x, BATCH)])
 
 
 def promise(learner: Learner, task: Task) -> Promise | None:

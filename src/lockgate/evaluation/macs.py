@@ -85,7 +85,7 @@ def _per_pair(layer: nn.Module, x: Tensor) -> int:
 def task_macs(learner: Learner, x: Tensor, task: int) -> dict[str, float]:
     """Mean counts per image over images ``x``: dense and open, true and in the paper's counting, and of the gates."""
     sums: dict[str, float] = {}
-    for part in x.split(BATCH):
+    for part in torch.split(x, BATCH):
         for layer in layer_macs(learner, part, task):
             for key in ("dense", "dense_paper", "open", "open_paper", "gates"):
                 sums[key] = sums.get(key, 0.0) + getattr(layer, key)

@@ -19,7 +19,9 @@ class GateNorm(nn.BatchNorm1d):
     def forward(self, input: Tensor) -> Tensor:
         """Normalise (B, features)."""
         if self.training and len(input) == 1:
-            return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+            return F.batch_norm(
+                input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+            )
         return super().forward(input)
 
 

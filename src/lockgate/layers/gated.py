@@ -1,7 +1,7 @@
 """Layers with one gate per task and the signature of the torch layer they replace (paper, Eq. 4 and Figure 1).
 
-    x ----> weight[open filters] ---> then ---> (x) ---> output
-     \\---> gate of the task ------------------/
+x ----> weight[open filters] ---> then ---> (x) ---> output
+ \\---> gate of the task ------------------/
 """
 
 from __future__ import annotations
@@ -105,5 +105,3 @@ class GatedLinear(Gated):
 def gated_layers(module: nn.Module) -> list[tuple[str, Gated]]:
     """Every gated layer inside ``module``, by name, in the order of the forward pass."""
     return [(name, part) for name, part in module.named_modules() if isinstance(part, Gated)]
-
-

@@ -37,7 +37,7 @@ class Lockable(nn.Module):
         for name in ("_index", "_rows", "_biases"):  # copies of what is locked; derived, so not in the state
             self.register_buffer(name, torch.empty(0), persistent=False)
         self._remember()
-        self.register_load_state_dict_post_hook(lambda module, _: module._remember())
+        self.register_load_state_dict_post_hook(lambda module, _: module._remember())  # type: ignore[no-untyped-call]
 
     @property
     def width(self) -> int:
@@ -126,5 +126,3 @@ class Lockable(nn.Module):
 def lockable_layers(module: nn.Module) -> list[tuple[str, Lockable]]:
     """Every lockable layer inside ``module``, by name."""
     return [(name, part) for name, part in module.named_modules() if isinstance(part, Lockable)]
-
-

@@ -12,8 +12,14 @@ if TYPE_CHECKING:
 METHODS: Registry[type[Learner]] = Registry(
     "method",
     {
-        "ccgn": Entry("lockgate.methods.ccgn:CCGN", "Conditional channel gated network (the paper): gates open, filters lock."),
-        "finetune": Entry("lockgate.methods.finetune:Finetune", "Trains on each task in turn and protects nothing: forgets."),
-        "joint": Entry("lockgate.methods.joint:Joint", "All tasks at once, one head each: the task-incremental upper bound."),
+        "ccgn": Entry(
+            "lockgate.methods.ccgn:CCGN", "Conditional channel gated network (the paper): gates open, filters lock."
+        ),
+        "finetune": Entry(
+            "lockgate.methods.finetune:Finetune", "Trains on each task in turn and protects nothing: forgets."
+        ),
+        "joint": Entry(
+            "lockgate.methods.joint:Joint", "All tasks at once, one head each: the task-incremental upper bound."
+        ),
     },
 )

@@ -1,10 +1,11 @@
 """The verbs every method speaks. The engine calls them, in this order, and steps the optimiser itself:
 
-    begin_task -> { loss -> backward -> after_backward -> clip -> step -> after_step } -> end_task -> predict
+begin_task -> { loss -> backward -> after_backward -> clip -> step -> after_step } -> end_task -> predict
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -87,8 +88,8 @@ class Learner(nn.Module):
     def kit(cls, init: Init, options: Any) -> Kit:
         """The parts to build this method's backbone from."""
         return Kit(
-            conv=lambda *a, **k: PlainConv2d(*a, init=init, **k),
-            linear=lambda *a, **k: PlainLinear(*a, init=init, **k),
+            conv=functools.partial(PlainConv2d, init=init),
+            linear=functools.partial(PlainLinear, init=init),
             norm=SharedNorm,
         )
 

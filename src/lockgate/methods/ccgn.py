@@ -1,11 +1,12 @@
 """Conditional channel gated networks (Abati et al., CVPR 2020), multi-head learning of class labels: Section 3.2.
 
-    train task t:   cross-entropy of its head on its stream  +  sparsity of its gates (Eq. 5, after a patience)
-    end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> re-initialise the rest -> seal
+train task t:   cross-entropy of its head on its stream  +  sparsity of its gates (Eq. 5, after a patience)
+end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> re-initialise the rest -> seal
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate import ranks
+from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.layers.gate import OPEN_BIAS, ChannelGate
 from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
@@ -21,7 +23,7 @@ from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.parts import Kit
 from lockgate.losses import sparsity
-from lockgate.methods.base import Learner, LayerCapacity
+from lockgate.methods.base import LayerCapacity, Learner
 from lockgate.types import Batch, Examples, Losses, Task
 
 BATCH = 512
@@ -29,38 +31,42 @@ BATCH = 512
 
 
 @dataclass(frozen=True)
-class Options:
+class CCGNOptions:
     """Options of ccgn. Defaults fit short schedules; the `paper` recipe sets the paper's."""
 
     sparsity: float = option(1.0, "Coefficient lambda_s of the sparsity objective (Eq. 5). Paper: 0.5 or 1.", ge=0)
     patience: int = option(1, "Epochs before the sparsity objective sets in. Paper: 0 to 20.", ge=0)
     gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)
     open_bias: float = option(OPEN_BIAS, "Start of the gates' last bias; positive: gates start open.")
-    threshold: float = option(0.0, "A filter is relevant when it fires for more than this share of the held-out images. Paper: 0.", ge=0, lt=1)
+    threshold: float = option(
+        0.0, "A filter is relevant when it fires for more than this share of the held-out images. Paper: 0.", ge=0, lt=1
+    )
     seal: bool = option(True, "Keep a past task's gates inside its relevant set for ever. False: the paper as printed.")
-    grow: float = option(0.0, "Widen layers so that each task begins with this share of the first width free; 0: never.", ge=0)
+    grow: float = option(
+        0.0, "Widen layers so that each task begins with this share of the first width free; 0: never.", ge=0
+    )
     warn_below: float = option(0.1, "Warn when less than this share of a layer is free after a task.", ge=0, le=1)
 
 
 class CCGN(Learner):
     """Gated backbone, one gate per layer and task, one head per task."""
 
-    Options: ClassVar[type[Any]] = Options
+    Options: ClassVar[type[Any]] = CCGNOptions
     class_incremental = False
-    options: Options
+    options: CCGNOptions
 
-    def __init__(self, backbone: Any, options: Options, channels: int, standardise: bool) -> None:
+    def __init__(self, backbone: Backbone, options: CCGNOptions, channels: int, standardise: bool) -> None:
         super().__init__(backbone, options, channels, standardise)
         self.base_widths = backbone.widths()
         self._widths: list[list[int]] = []  # of every set of channels, when each task began
         self._reported: list[LayerCapacity] = []
 
     @classmethod
-    def kit(cls, init: Init, options: Options) -> Kit:
+    def kit(cls, init: Init, options: CCGNOptions) -> Kit:
         """Gated layers, BatchNorm per task."""
         return Kit(
-            conv=lambda *a, **k: GatedConv2d(*a, init=init, open_bias=options.open_bias, **k),
-            linear=lambda *a, **k: GatedLinear(*a, init=init, open_bias=options.open_bias, **k),
+            conv=functools.partial(GatedConv2d, init=init, open_bias=options.open_bias),
+            linear=functools.partial(GatedLinear, init=init, open_bias=options.open_bias),
             norm=TaskNorm,
         )
 
@@ -117,7 +123,7 @@ class CCGN(Learner):
         was_training = self.training
         self.eval()
         fires: list[Tensor] = []
-        for part in x.split(BATCH):
+        for part in torch.split(x, BATCH):
             gates = self.backbone(self.input(part.to(self.input.mean.device)), task).gates
             counts = [gate.sum(0, dtype=torch.float64) for gate in gates]
             fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
@@ -187,6 +193,6 @@ class CCGN(Learner):
                 )
             if entry.relevant == 0:
                 notes.append(
-                    f"{entry.layer}: no gate fires, so its output is constant. Lower `sparsity` or `gate_lr`, or train longer."
+                    f"{entry.layer}: no gate fires, so its output is constant. Lower `sparsity` or train longer."
                 )
         return notes

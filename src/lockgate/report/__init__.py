@@ -2,7 +2,7 @@
 
 Nothing here imports torch: a report can be written on any machine that holds the run folder.
 
-    records   a run folder -> frozen dataclasses
+    schema    what a run leaves behind, as frozen dataclasses; records reads a run folder into them
     words     numbers and verdicts as a reader wants them
     text      tables for the terminal
     svg       the few drawing primitives; figures, the charts made of them

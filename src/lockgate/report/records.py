@@ -92,6 +92,8 @@ def _scores(given: Mapping[str, Any]) -> Scores:
 
 def _layer(given: Mapping[str, Any]) -> Layer:
     used, relevant = (tuple(map(int, given.get(key) or ())) for key in ("used_after", "relevant"))
+    if given["width"] < 1:
+        raise ValueError(f"a layer of width {given['width']}")
     return Layer(str(given["layer"]), int(given["width"]), used, relevant)
 
 

@@ -13,7 +13,7 @@ Point = tuple[float, float | None]
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, its title, the words under it, and its legend: `(name, class of the swatch)`, set as HTML so that it can wrap."""
+    """A picture, its words, and its legend: `(name, class of the swatch)`, set as HTML so that it can wrap."""
 
     title: str
     caption: str
@@ -90,8 +90,8 @@ class Frame:
         """Pixels of a point."""
         low, high = self.x
         across = (x - low) / (high - low) if high > low else 0.5
-        down = None if y is None else self.bottom - (y - self.y[0]) / (self.y[-1] - self.y[0]) * (
-            self.bottom - self.top
+        down = (
+            None if y is None else self.bottom - (y - self.y[0]) / (self.y[-1] - self.y[0]) * (self.bottom - self.top)
         )
         return self.left + across * (self.right - self.left), down
 

@@ -36,7 +36,7 @@ def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Sc
     if count % tasks:
         divisors = ", ".join(str(d) for d in range(1, count + 1) if count % d == 0)
         raise ConfigError(
-            [f"'tasks' must divide the {count} classes of {dataset.name}. Got {tasks} instead; choose one of {divisors}."]
+            [f"'tasks' must divide {dataset.name}'s {count} classes. Got {tasks} instead; use one of {divisors}."]
         )
     for name, arrays in (("training", dataset.train), ("test", dataset.test)):
         _require_all_classes(dataset, name, arrays)
@@ -95,11 +95,11 @@ def _take(examples: Examples, mask: Tensor) -> Examples:
 def _held_out(y: Tensor, share: float, rng: torch.Generator) -> Tensor:
     """A mask over ``y`` that holds out ``share`` of every class: at least one image, never the last one."""
     held = torch.zeros(len(y), dtype=torch.bool)
-    for label in y.unique().tolist():
+    for label in sorted(set(y.tolist())):
         index = torch.nonzero(y == label).flatten()
         if len(index) < 2:
             raise DataError(
-                f"A class has {len(index)} training image; at least 2 are wanted, one to learn from and one to hold out. "
+                f"A class has {len(index)} training image; 2 are wanted, one to learn from and one to hold out. "
                 "Add images or leave the class out."
             )
         size = min(max(1, round(share * len(index))), len(index) - 1)

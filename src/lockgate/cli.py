@@ -1,0 +1,187 @@
+"""The command: parses, calls one function, prints. Nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lockgate import flags
+from lockgate.errors import ConfigError, LockgateError, UnknownNameError
+from lockgate.version import __version__
+
+if TYPE_CHECKING:
+    from lockgate.config import Experiment
+
+_KINDS = ("methods", "datasets", "backbones", "recipes")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0, 1 for what went wrong, 2 for what was asked wrongly."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = _parser()
+    try:
+        arguments, options = flags.take_options(arguments)
+        parsed, unknown = parser.parse_known_args(arguments)
+        flags.refuse(unknown)
+        parsed.options = options
+        code: int = parsed.call(parsed)
+        return code
+    except LockgateError as error:
+        print(f"lockgate: {error}", file=sys.stderr)
+        return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
+    except KeyboardInterrupt:
+        print("\nlockgate: stopped. Nothing is lost: continue with `lockgate resume RUN`.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lockgate", description="Continual learning that provably forgets nothing.")
+    parser.add_argument("--version", action="version", version=f"lockgate {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="learn a sequence of tasks", description=_run.__doc__, allow_abbrev=False)
+    run.add_argument("recipe", nargs="?", default="short", help="a recipe (`lockgate list recipes`) or a YAML file")
+    run.add_argument("--out", type=Path, help="run folder to make (default: runs/METHOD-DATASET-seedN)")
+    run.add_argument("--print_config", action="store_true", help="print the full configuration as YAML and stop")
+    flags.add(run)
+    run.set_defaults(call=_run)
+
+    resume = commands.add_parser("resume", help="continue a run that was stopped or killed")
+    resume.add_argument("run", type=Path, help="run folder")
+    resume.add_argument("--previous", action="store_true", help="start from the checkpoint before the newest")
+    resume.set_defaults(call=_resume)
+
+    evaluate = commands.add_parser("evaluate", help="test a run's model on all its tasks")
+    evaluate.add_argument("run", type=Path, help="run folder")
+    evaluate.add_argument("--json", action="store_true", help="print JSON")
+    evaluate.set_defaults(call=_evaluate)
+
+    audit = commands.add_parser("audit", help="prove that past answers have not changed by a bit")
+    audit.add_argument("run", type=Path, help="run folder")
+    audit.set_defaults(call=_audit)
+
+    report = commands.add_parser("report", help="write a run's HTML page")
+    report.add_argument("run", type=Path, help="run folder")
+    report.set_defaults(call=_report)
+
+    listing = commands.add_parser("list", help="show what there is to choose from")
+    listing.add_argument("kind", nargs="?", choices=_KINDS, help="only this kind")
+    listing.set_defaults(call=_list)
+    return parser
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Learn a sequence of tasks. Flags override the recipe or file; a recipe fits itself to --method and --dataset."""
+    experiment = _experiment(parsed)
+    if parsed.print_config:
+        import yaml
+
+        print(yaml.safe_dump(experiment.to_dict(), sort_keys=False), end="")
+        return 0
+    from lockgate.engine.run import run
+
+    out = parsed.out or Path("runs") / f"{experiment.method}-{experiment.dataset}-seed{experiment.seed}"
+    run(experiment, out, command=shlex.join(["lockgate", *sys.argv[1:]]))
+    return _finish(out)
+
+
+def _experiment(parsed: argparse.Namespace) -> Experiment:
+    """Recipe, then file, then flags: each overrides the one before."""
+    from lockgate.config import Experiment, merge, read_yaml
+    from lockgate.engine.setup import experiment_from
+    from lockgate.recipes import RECIPES
+
+    given = flags.collect(parsed)
+    recipe, values = parsed.recipe, {}
+    if recipe.endswith((".yaml", ".yml")) or Path(recipe).is_file():
+        values = read_yaml(Path(recipe))
+        recipe = values.pop("recipe", "short")
+    values = merge(values, given)
+    defaults = Experiment()
+    method, dataset = (str(values.get(key, getattr(defaults, key))) for key in ("method", "dataset"))
+    if dataset in _registry("datasets"):
+        base = RECIPES[recipe](method, dataset).to_dict()
+    else:
+        base = defaults.to_dict()  # the data set's name is a problem to be listed with the others
+    return experiment_from(merge(base, values))
+
+
+def _resume(parsed: argparse.Namespace) -> int:
+    from lockgate.engine.run import resume
+
+    resume(parsed.run, previous=parsed.previous)
+    return _finish(parsed.run)
+
+
+def _finish(out: Path) -> int:
+    """Print what a finished run came to, and where its page is."""
+    from lockgate.report import page, text
+
+    summary = json.loads((out / "summary.json").read_text())
+    print(text.matrix_text(summary))
+    print(f"Run folder: {out}\nReport:     {page.write(out)}")
+    return 0
+
+
+def _evaluate(parsed: argparse.Namespace) -> int:
+    from lockgate.engine.run import load
+    from lockgate.evaluation import accuracy
+
+    learner, scenario, _experiment = load(parsed.run)
+    seen = scenario.tasks[: len(learner.heads)]
+    result: dict[str, Any] = {
+        "task_incremental": accuracy.task_incremental(learner, seen),
+        "class_incremental": accuracy.class_incremental(learner, seen),
+    }
+    if parsed.json:
+        print(json.dumps(result))
+        return 0
+    for name, row in result.items():
+        if row is not None:
+            cells = "  ".join(f"{value:.4f}" for value in row)
+            print(f"{name.replace('_', '-'):18} {cells}   average {sum(row) / len(row):.4f}")
+    return 0
+
+
+def _audit(parsed: argparse.Namespace) -> int:
+    from lockgate.engine.audit import audit_run
+
+    verdict = audit_run(parsed.run)
+    print(verdict.text())
+    return 0 if verdict.ok else 1
+
+
+def _report(parsed: argparse.Namespace) -> int:
+    from lockgate.report import page
+
+    print(page.write(parsed.run))
+    return 0
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    for kind in [parsed.kind] if parsed.kind else _KINDS:
+        registry = _registry(kind)
+        print(f"{kind}:")
+        for name in registry:
+            print(f"  {name:12} {registry.summary(name)}")
+    return 0
+
+
+def _registry(kind: str) -> Any:
+    from lockgate.backbones import BACKBONES
+    from lockgate.data import DATASETS
+    from lockgate.methods import METHODS
+    from lockgate.recipes import RECIPES
+
+    return {"methods": METHODS, "datasets": DATASETS, "backbones": BACKBONES, "recipes": RECIPES}[kind]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""One command-line flag for every field of the config, made from its type and its sentence of help."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import typing
+from typing import Any
+
+from lockgate.config import Experiment
+from lockgate.errors import ConfigError
+from lockgate.registry import near_matches
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Add a flag per field of ``Experiment``; fields of its groups are dotted: ``--optim.lr``."""
+    _add_group(parser, Experiment, "")
+
+
+def _add_group(parser: Any, cls: type[Any], prefix: str) -> None:
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        name = prefix + field.name
+        if dataclasses.is_dataclass(hints[field.name]):
+            group: Any = hints[field.name]
+            title = f"{name}: {(group.__doc__ or '').splitlines()[0]}"
+            _add_group(parser.add_argument_group(title), group, f"{name}.")
+        elif field.name != "options":
+            spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
+            help_text = str(field.metadata.get("help", "")).replace("%", "%%")
+            parser.add_argument(*spellings, dest=name, default=argparse.SUPPRESS, metavar="X", help=help_text)
+        else:
+            parser.add_argument_group(
+                "options",
+                "Options of the method: --options.NAME X. `--print_config` shows a method's options and defaults.",
+            )
+
+
+def take_options(words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Take ``--options.NAME X`` and ``--options.NAME=X`` out of a command line: argparse does not know their names."""
+    rest, options = [], {}
+    iterator = iter(words)
+    for word in iterator:
+        if word.startswith("--options."):
+            name, equals, value = word.removeprefix("--options.").partition("=")
+            options[name.replace("-", "_")] = value if equals else next(iterator, "")
+        else:
+            rest.append(word)
+    return rest, options
+
+
+def refuse(unknown: list[str]) -> None:
+    """Raise for flags that nothing knows, with the near matches."""
+    names = [word.partition("=")[0] for word in unknown if word.startswith("-")] or unknown
+    known = [f"--{name}" for name in field_names()]
+    if names:
+        raise ConfigError([f"Unknown flag '{name}'.{near_matches(name, known)}" for name in names])
+
+
+def collect(parsed: argparse.Namespace) -> dict[str, Any]:
+    """The flags that were given, as nested plain values."""
+    import yaml
+
+    names = field_names()
+    given = {name: value for name, value in vars(parsed).items() if name in names and name != "options"}
+    given |= {f"options.{name}": value for name, value in parsed.options.items()}
+    nested: dict[str, Any] = {}
+    for name, text in given.items():
+        *groups, last = name.split(".")
+        inner = nested
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        # A folder called 123 is text, not a number; everything else is read as YAML.
+        inner[last] = text if names.get(name) in (str, str | None) else yaml.safe_load(text)
+    return nested
+
+
+def field_names(cls: type[Any] = Experiment, prefix: str = "") -> dict[str, Any]:
+    """Every leaf field's dotted name with its type."""
+    hints = typing.get_type_hints(cls)
+    names: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            names |= field_names(typing.cast(type[Any], hint), f"{prefix}{field.name}.")
+        else:
+            names[prefix + field.name] = hint
+    return names

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from html import escape, unescape
+from pathlib import Path
+
+import pytest
+
+from lockgate.errors import RunFolderError
+from lockgate.report import page
+
+CHROMIUM = shutil.which("chromium")
+OPTIONAL = [
+    "backbone",
+    "epochs",
+    "task_names",
+    "class_incremental",
+    "capacity",
+    "macs",
+    "audit",
+    "environment",
+    "command",
+]
+
+
+def test_the_numbers_of_the_summary_stand_in_the_page(make_run):
+    folder = make_run()
+    path = page.write(folder)
+    assert path == folder / "report.html"
+    html = path.read_text(encoding="utf-8")
+    text = unescape(re.sub(r"<[^>]+>", " ", html))
+    for wanted in (
+        *("0.991", "0.972", "0.953", "0.812", "0.632", "0.754", "0.779", "0.287"),  # accuracy
+        *("▼ 0.178", "▼ 0.358", "▼ 0.216"),  # lost: 0.99 - 0.812, 0.99 - 0.632, 0.97 - 0.754
+        *("37 of 100", "80 of 80", "(17)", "65.0 %", "117 of 180"),  # capacity
+        *("22,755,600", "926,100", "4,551,120", "133,333", "20.0 %"),  # computation
+        *("123 sealed tensors", "the logits of 3 tasks", "Audit passed"),
+        *("lockgate run ccgn --dataset digits --seed 7", "A processor", "lr: 0.003", "12.3 s", "simple_cnn"),
+    ):
+        assert wanted in text, wanted
+    assert "ccgn on digits, 3 tasks, seed 7: 0.972 average, nothing forgotten: audit passed" in html
+
+
+def test_only_the_page_is_left_in_the_folder_and_it_is_the_same_each_time(make_run):
+    folder = make_run()
+    before = set(folder.iterdir())
+    first = page.write(folder).read_bytes()
+    assert set(folder.iterdir()) - before == {folder / "report.html"}
+    assert page.write(folder).read_bytes() == first
+
+
+def test_the_page_fetches_nothing(make_run):
+    html = page.write(make_run()).read_text(encoding="utf-8")
+    assert '<html lang="en">' in html
+    assert "<script" not in html
+    assert "@import" not in html
+    assert "url(" not in html
+    assert re.findall(r'(?:src|href)="([^"]*)"', html) == ["data:,"]
+    assert set(re.findall(r"https?://[^\"' )]*", html)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
+
+
+def test_markup_in_names_is_escaped(make_run):
+    evil = "<img src=x onerror=alert(1)>\"'&"
+    folder = make_run(method=evil, dataset=evil, command=evil, task_names=[[evil]] * 3, environment={evil: evil})
+    (folder / "config.yaml").write_text(evil)
+    html = page.write(folder).read_text(encoding="utf-8")
+    assert "<img" not in html
+    assert "&lt;img" in html
+
+
+@pytest.mark.parametrize("missing", OPTIONAL)
+def test_an_optional_part_may_be_missing(make_run, missing):
+    html = page.write(make_run(**{missing: None})).read_text(encoding="utf-8")
+    assert "0.953" in html
+    assert "None" not in html
+
+
+def test_the_barest_run_has_a_page(make_run):
+    bare = dict.fromkeys(OPTIONAL)
+    scores = {"matrix": [[0.901, None, 0.703]], "average": None}
+    folder = make_run([], **bare, task_incremental=scores)
+    (folder / "records.jsonl").unlink()
+    (folder / "config.yaml").unlink()
+    html = page.write(folder).read_text(encoding="utf-8")
+    assert "0.802 average, all tasks learnt together" in html
+    assert "Not audited" in html
+    assert "<svg" not in html
+    assert "None" not in html
+
+
+def test_a_failed_audit_is_loud(make_run):
+    html = page.write(make_run(audit={"ok": False, "tensors": 2, "logits": 1})).read_text(encoding="utf-8")
+    assert "audit FAILED" in html
+    assert "Audit failed." in html
+    assert "the logits of 1 task " in html
+    assert "nothing forgotten" not in html
+
+
+def test_a_broken_summary_leaves_the_old_page(make_run):
+    folder = make_run()
+    before = page.write(folder).read_bytes()
+    (folder / "summary.json").write_text("{")
+    with pytest.raises(RunFolderError, match="damaged"):
+        page.write(folder)
+    assert (folder / "report.html").read_bytes() == before
+
+
+def test_a_page_that_cannot_be_written_is_an_error_of_ours(make_run):
+    folder = make_run()
+    (folder / "report.html").mkdir()
+    with pytest.raises(RunFolderError, match=r"got.*Wanted.*Remedy"):
+        page.write(folder)
+    assert not list(folder.glob(".report.html*"))
+
+
+def test_no_torch_is_imported(make_run):
+    code = (
+        "import sys, pathlib; from lockgate.report import page, text; assert 'jinja2' not in sys.modules;"
+        "page.write(pathlib.Path(sys.argv[1])); print(sorted({m.split('.')[0] for m in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(make_run())], capture_output=True, text=True, check=True)
+    assert "'jinja2'" in done.stdout
+    assert not {"'torch'", "'numpy'"} & set(re.findall(r"'\w+'", done.stdout))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium to render the page with")
+def test_a_phone_never_scrolls_sideways(make_run, tmp_path: Path):
+    wide = [[0.9] * (i + 1) for i in range(10)]
+    scores = {"matrix": wide, "average": 0.9}
+    long = ["a-name-that-does-not-break" * 4, "y" * 120]
+    folder = make_run(
+        tasks=10,
+        task_incremental=scores,
+        class_incremental=scores,
+        command="lockgate run " + "x" * 200,
+        task_names=[long] * 10,
+    )
+    inner = page.write(folder).read_text(encoding="utf-8")
+    # A browser window has a least width of its own; a frame can be as narrow as a phone.
+    outer = tmp_path / "outer.html"
+    outer.write_text(
+        f'<iframe width="390" height="800" style="border: 0" srcdoc="{escape(inner)}"></iframe><p>waiting</p>'
+        "<script>onload = () => { const root = document.querySelector('iframe').contentDocument.documentElement;"
+        " document.querySelector('p').textContent = `widths ${root.clientWidth} ${root.scrollWidth}`; }</script>",
+        encoding="utf-8",
+    )
+    options = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    more = ["--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    command = [str(CHROMIUM), *options.split(), *more, outer.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = re.search(r"<p>widths (\d+) (\d+)</p>", shown)
+    assert found is not None
+    visible, needed = map(int, found.groups())
+    assert 350 < visible <= 390
+    assert needed <= visible
