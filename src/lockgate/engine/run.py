@@ -8,6 +8,7 @@ cheap and deterministic), and the state inside the task is loaded on top.
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,9 @@ def _launch(experiment: Experiment, scenario: Scenario, folder: RunFolder, start
         fabric = make_fabric(experiment)
         if experiment.devices == 1:
             return _work(fabric, experiment, scenario, folder, start)
-        result: dict[str, Any] = fabric.launch(_work, experiment, scenario, folder, start)
+        # Bound to the function: Fabric would try to move arguments to a device, and ours are frozen.
+        work = functools.partial(_work, experiment=experiment, scenario=scenario, folder=folder, start=start)
+        result: dict[str, Any] = fabric.launch(work)
         return result
 
 
@@ -84,10 +87,10 @@ def _work(
 ) -> dict[str, Any]:
     prepare_process(experiment)
     with torch.random.fork_rng():
-        return _Run(fabric, experiment, scenario, folder, start).go()
+        return Run(fabric, experiment, scenario, folder, start).go()
 
 
-class _Run:
+class Run:
     """One process's part of a run."""
 
     def __init__(
@@ -150,7 +153,7 @@ class _Run:
             meta = self._inside.manifest()["meta"]["fit"]
             state = FitState.from_meta(meta, self._inside.tensors("best"), self._inside.optimiser())
             self._inside = None
-        _place(self.learner, self.experiment, self.fabric.device)
+        place(self.learner, self.experiment, self.fabric.device)
         return data, state
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -235,10 +238,10 @@ def _load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> No
     tensors = point.tensors("learner")
     assert tensors is not None
     learner.load_state_dict(tensors)
-    _place(learner, experiment, torch.device("cpu"))
+    place(learner, experiment, torch.device("cpu"))
 
 
-def _place(learner: Learner, experiment: Experiment, device: torch.device) -> None:
+def place(learner: Learner, experiment: Experiment, device: torch.device) -> None:
     """Move to the device, in the memory format of the run: kernels, and so bits, depend on both."""
     learner.to(device)
     if experiment.runtime.channels_last:

@@ -184,15 +184,16 @@ class CCGN(Learner):
     def warnings(self) -> list[str]:
         """Layers that are nearly full, or whose gates are all shut."""
         notes = []
-        for entry in self._reported:
-            free = entry.width - entry.used
-            if free < self.options.warn_below * entry.width:
-                notes.append(
-                    f"{entry.layer}: {free} of {entry.width} filters are left for later tasks. "
-                    "Raise `sparsity` or `gate_lr` so that gates close, or set `grow` to widen layers."
-                )
-            if entry.relevant == 0:
-                notes.append(
-                    f"{entry.layer}: no gate fires, so its output is constant. Lower `sparsity` or train longer."
-                )
+        full = [e for e in self._reported if e.width - e.used < self.options.warn_below * e.width]
+        if full:
+            left = ", ".join(f"{e.layer} {e.width - e.used}/{e.width}" for e in full)
+            notes.append(
+                f"few filters are left for later tasks: {left}. Raise `sparsity` or `gate_lr` so that gates close, or set "
+                "`grow` to widen layers."
+            )
+        shut = [e.layer for e in self._reported if e.relevant == 0]
+        if shut:
+            notes.append(
+                f"no gate fires in {', '.join(shut)}: the output there is constant. Lower `sparsity` or train longer."
+            )
         return notes

@@ -40,7 +40,7 @@ _PAPER: dict[str, dict[str, Any]] = {
 
 _SHORT: dict[str, dict[str, Any]] = {
     # AdamW and one-cycle reach in a few epochs what SGD needs hundreds for; `width` 16 fits ResNet-18 to two cores.
-    "digits": {"epochs": 10, "optim": OptimConfig(batch_size=32, lr=2e-3), "ours": {"patience": 2}},
+    "digits": {"epochs": 20, "optim": OptimConfig(batch_size=16), "ours": {"patience": 4, "gate_lr": 10.0}},
     "mnist": {"epochs": 6},
     "svhn": {"epochs": 6},
     "cifar10": {

@@ -1,0 +1,32 @@
+# Two commands: `make demo` and `make test`. Each makes the virtual environment by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check bench clean
+
+demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
+	@rm -rf runs/demo
+	$(BIN)/lockgate run --dataset digits --method ccgn --out runs/demo
+
+test: $(STAMP) check  ## all checks: format, lint, types, imports, tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(STAMP)
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP)  ## timings, as ratios measured side by side
+	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/gates.py
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

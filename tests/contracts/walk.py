@@ -1,0 +1,31 @@
+"""Walk a learner through its tasks with the engine's own parts, stopping after each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from lockgate.config import Experiment
+from lockgate.engine.device import make_fabric
+from lockgate.engine.fit import Fit, FitState
+from lockgate.engine.progress import Progress
+from lockgate.engine.run import place
+from lockgate.engine.setup import build_learner, build_scenario
+from lockgate.methods.base import Learner
+from lockgate.types import Task
+
+
+def walk(experiment: Experiment) -> Iterator[tuple[Learner, tuple[Task, ...]]]:
+    """After each task: the learner and the tasks it has seen."""
+    torch.set_num_threads(1)
+    scenario = build_scenario(experiment)
+    learner = build_learner(experiment, scenario.image_shape)
+    fabric = make_fabric(experiment)
+    for task in scenario.tasks:
+        data = learner.begin_task(task)
+        place(learner, experiment, fabric.device)
+        quiet = Progress(1, 0, quiet=True)
+        Fit(fabric, learner, task, data, experiment, FitState(), lambda _: None, quiet).run(lambda _: None)
+        learner.end_task(task)
+        yield learner, scenario.tasks[: task.id + 1]

@@ -1,0 +1,84 @@
+"""A tiny real world for tests of methods: synthetic images, a narrow network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from lockgate.config import DataConfig, Experiment, ModelConfig
+from lockgate.engine.setup import build_learner, build_scenario, validated
+from lockgate.methods.base import Learner
+from lockgate.scenario import Scenario
+from lockgate.types import Batch, Task
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Tensors here are tiny: threads would only wait for one another."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def world() -> Callable[..., tuple[Learner, Scenario]]:
+    """``world(method, backbone, width=..., **options)`` gives a learner that has seen nothing, and its tasks."""
+
+    def make(method: str = "ccgn", backbone: str = "simple_cnn", width: int = 6, tasks: int = 3, **options: Any):
+        experiment = validated(
+            Experiment(
+                method=method,
+                dataset="synthetic",
+                backbone=backbone,
+                tasks=tasks,
+                data=DataConfig(synthetic_classes=2 * tasks, synthetic_per_class=20),
+                model=ModelConfig(width=width, blocks=(1, 1)),
+                options=options,
+            )
+        )
+        scenario = build_scenario(experiment)
+        torch.manual_seed(0)
+        return build_learner(experiment, scenario.image_shape), scenario
+
+    return make
+
+
+@pytest.fixture
+def stir() -> Callable[[Learner, int], None]:
+    """Make the gates of a task depend on the image: some never fire, some always, some now and then."""
+
+    def stir_gates(learner: Learner, task: int) -> None:
+        torch.manual_seed(100 + task)
+        with torch.no_grad():
+            for layer in learner.gated.values():
+                excite = layer.gate(task).excite
+                excite.weight.normal_(0, 2)
+                excite.bias.copy_(torch.linspace(-4, 4, layer.width)[torch.randperm(layer.width)])
+
+    return stir_gates
+
+
+@pytest.fixture
+def train() -> Callable[..., None]:
+    """A few steps on a task, in the engine's order."""
+
+    def steps(
+        learner: Learner, task: Task, optimiser: torch.optim.Optimizer | None = None, count: int = 3, clip: float = 1.0
+    ) -> None:
+        if optimiser is None:
+            optimiser = torch.optim.AdamW(learner.parameter_groups(0.05), weight_decay=0.1)
+        learner.train()
+        for _ in range(count):
+            losses = learner(Batch(task.train.x, task.train.y, task.train.task))
+            optimiser.zero_grad()
+            torch.stack(list(losses.values())).sum().backward()
+            learner.after_backward()
+            torch.nn.utils.clip_grad_norm_(learner.parameters(), clip)
+            optimiser.step()
+            learner.after_step()
+
+    return steps
