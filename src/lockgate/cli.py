@@ -25,10 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = _parser()
     try:
-        arguments, options = flags.take_options(arguments)
-        parsed, unknown = parser.parse_known_args(arguments)
-        flags.refuse(unknown)
-        parsed.options = options
+        plain, options = flags.take_options(arguments)
+        parsed, unknown = parser.parse_known_args(plain)
+        flags.refuse(unknown if parsed.command == "run" else unknown + [f"--options.{name}" for name in options])
+        parsed.options, parsed.typed = options, shlex.join(["lockgate", *map(str, arguments)])
         code: int = parsed.call(parsed)
         return code
     except LockgateError as error:
@@ -88,7 +88,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from lockgate.engine.run import run
 
     out = parsed.out or Path("runs") / f"{experiment.method}-{experiment.dataset}-seed{experiment.seed}"
-    run(experiment, out, command=shlex.join(["lockgate", *sys.argv[1:]]))
+    run(experiment, out, command=parsed.typed)
     return _finish(out)
 
 
@@ -102,7 +102,7 @@ def _experiment(parsed: argparse.Namespace) -> Experiment:
     recipe, values = parsed.recipe, {}
     if recipe.endswith((".yaml", ".yml")) or Path(recipe).is_file():
         values = read_yaml(Path(recipe))
-        recipe = values.pop("recipe", "short")
+        recipe = str(values.pop("recipe", "short"))
     values = merge(values, given)
     defaults = Experiment()
     method, dataset = (str(values.get(key, getattr(defaults, key))) for key in ("method", "dataset"))

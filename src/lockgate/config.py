@@ -187,12 +187,10 @@ def _convert(value: Any, hint: Any) -> tuple[Any, str | None]:
         return tuple(item for item, _ in items), next((f"a list of {args[0].__name__}" for _, p in items if p), None)
     if origin is dict:
         return (dict(value), None) if isinstance(value, Mapping) else (None, "a group of keys")
-    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value), None
-    if hint is float and isinstance(value, str):  # YAML 1.1 reads 5e-4 as a string
+    if hint is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
         try:
-            return float(value), None
-        except ValueError:
+            return float(value), None  # YAML 1.1 reads 5e-4 as a string
+        except (ValueError, OverflowError):
             return None, "a number"
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value, None

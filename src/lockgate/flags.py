@@ -65,13 +65,19 @@ def collect(parsed: argparse.Namespace) -> dict[str, Any]:
     given = {name: value for name, value in vars(parsed).items() if name in names and name != "options"}
     given |= {f"options.{name}": value for name, value in parsed.options.items()}
     nested: dict[str, Any] = {}
+    problems = []
     for name, text in given.items():
         *groups, last = name.split(".")
         inner = nested
         for group in groups:
             inner = inner.setdefault(group, {})
-        # A folder called 123 is text, not a number; everything else is read as YAML.
-        inner[last] = text if names.get(name) in (str, str | None) else yaml.safe_load(text)
+        try:
+            # A folder called 123 is text, not a number; everything else is read as YAML.
+            inner[last] = text if names.get(name) in (str, str | None) else yaml.safe_load(text)
+        except yaml.YAMLError:
+            problems.append(f"'{name}' must be a YAML value. Got {text!r} instead.")
+    if problems:
+        raise ConfigError(problems)
     return nested
 
 

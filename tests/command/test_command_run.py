@@ -185,14 +185,12 @@ def test_a_damaged_checkpoint_is_resumed_only_with_previous(command: Command, fi
     assert (finetune / "checkpoints" / "000007-task" / "learner.safetensors").read_bytes() == good
 
 
-@pytest.mark.xfail(strict=True, reason="cli._run records sys.argv, not the arguments that main was given")
 def test_the_command_is_kept_beside_the_numbers(finetune: Path, tiny_flags: list[str]) -> None:
     told = json.loads((finetune / "summary.json").read_text())["command"]
     assert told.startswith("lockgate run ")
     assert all(flag in told for flag in [*tiny_flags, "--method=finetune"])
 
 
-@pytest.mark.xfail(strict=True, reason="cli.main takes --options.NAME out of every command line, used or not")
 @pytest.mark.parametrize("verb", ["resume", "evaluate", "audit", "report"])
 def test_an_option_is_refused_where_it_would_do_nothing(command: Command, ccgn: Path, verb: str) -> None:
     code, _, err = command(verb, ccgn, "--options.sparsity=9")
@@ -200,7 +198,6 @@ def test_an_option_is_refused_where_it_would_do_nothing(command: Command, ccgn: 
     assert "--options.sparsity" in err
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="cli._experiment: a recipe that is no text")
 @pytest.mark.parametrize("recipe", [3, ["short"]])
 def test_a_recipe_that_is_no_text_is_a_problem_like_any_other(command: Command, tmp_path: Path, recipe: Any) -> None:
     code, _, err = command("run", write(tmp_path / "odd.yaml", {"recipe": recipe}), "--print_config")
@@ -208,7 +205,6 @@ def test_a_recipe_that_is_no_text_is_a_problem_like_any_other(command: Command, 
     assert "recipe" in err
 
 
-@pytest.mark.xfail(strict=True, raises=(ValueError, RuntimeError), reason="make_fabric: Fabric's errors are let out")
 @pytest.mark.parametrize(
     "accelerator", ["gpx", pytest.param("cuda", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="it is"))]
 )

@@ -127,7 +127,6 @@ def test_a_stray_word_is_refused() -> None:
         flags.refuse(["stray"])
 
 
-@pytest.mark.xfail(strict=True, reason="flags.collect: yaml.YAMLError is not caught")
 @pytest.mark.parametrize("words", [["--optim.milestones", "[100, 150"], ["--tasks", "@5"], ["--options.sparsity", "{"]])
 def test_a_flag_that_is_no_yaml_is_a_problem_that_names_the_flag(words: list[str]) -> None:
     with pytest.raises(ConfigError, match=words[0].removeprefix("--")):

@@ -19,10 +19,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import tiny  # noqa: E402
-from lightning_fabric import Fabric  # noqa: E402, F401  imported before forking, so that no child pays for it
+from lightning_fabric import Fabric  # noqa: F401  imported before forking, so that no child pays for it
 
-from lockgate.engine.run import resume, run  # noqa: E402
+import tiny
+from lockgate.engine.run import resume, run
 
 PATIENCE = 120
 
@@ -119,13 +119,13 @@ def main(method: str, backbone: str, folder: Path, kills: int) -> None:
     restless = tiny.experiment(method, backbone, **size, runtime={"checkpoint_seconds": 0.0})  # after every step
     reference, out = folder / "reference", folder / "killed"
     finish(child(lambda: run(steady, reference)))
-    kinds = ["in the middle of a step", "in the middle of a checkpoint"] * 3
-    kinds += ["between record and checkpoint", "in the middle of a step", "between tasks"]
+    often = ["in the middle of a step", "in the middle of a checkpoint"]
+    kinds = [*often * 4, "between record and checkpoint", *often, "between tasks"]
     rng = random.Random(0)
     done: list[str] = []
     while len(done) < kills:
         started = (out / "config.yaml").exists()
-        kind = kinds[len(done) % len(kinds)]
+        kind = kinds[len(done)]
         if not attempt(kind, out, (lambda: resume(out)) if started else (lambda: run(restless, out)), rng):
             break
         done.append(kind)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 import torch
 from walk import walk
 
+import tiny
 from lockgate.evaluation.exactness import logits
 
 FIVE = {"tasks": 5, "epochs": 2, "data": {"synthetic_classes": 10, "synthetic_per_class": 20}}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 import torch
 from safetensors.torch import load_file
 
+import tiny
 from lockgate.engine import checkpoint
 from lockgate.engine.run import load, run
 from lockgate.engine.setup import build_learner, build_scenario
@@ -98,10 +98,10 @@ def test_a_batch_larger_than_the_task_trains(method, tmp_path):
 @every_method
 def test_training_learns_real_digits(method, tmp_path):
     optim = {"optimiser": "adamw", "lr": 3e-3, "schedule": "one_cycle", "batch_size": 16}
-    options = {"open_bias": 1.5, "patience": 3} if method == "ccgn" else {}
+    options = {"open_bias": 1.5, "patience": 3, "gate_lr": 5.0} if method == "ccgn" else {}
     model = {"width": 32}
     experiment = tiny.experiment(
-        method, dataset="digits", tasks=5, epochs=8, optim=optim, model=model, options=options
+        method, dataset="digits", tasks=5, epochs=10, optim=optim, model=model, options=options
     )
     matrix = run(experiment, tmp_path / "run")["task_incremental"]["matrix"]
     when_learnt = [row[-1] for row in matrix] if len(matrix) > 1 else matrix[-1]

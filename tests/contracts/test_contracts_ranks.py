@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 
 import pytest
-import tiny
 import torch
 from ranks_worker import work
 from safetensors.torch import load_file
 
+import tiny
 from lockgate.engine import checkpoint
 from lockgate.engine.device import make_fabric
 from lockgate.engine.folder import RunFolder

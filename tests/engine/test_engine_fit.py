@@ -126,8 +126,8 @@ def follow(fit: Fit, learner: Learner, task: Task) -> tuple[list[dict[str, Any]]
 @pytest.mark.parametrize("selection", ["objective", "accuracy", "last"])
 def test_a_task_keeps_the_weights_of_the_selected_epoch(tiny: Tiny, selection: str) -> None:
     chosen = []
-    for seed in range(6):
-        optim = {"selection": selection, "lr": 0.1, "schedule": "constant"}
+    for seed in range(10):
+        optim = {"selection": selection, "lr": 0.03, "schedule": "constant"}
         half = ScenarioConfig(held_out=0.5)
         fit, learner, task = begin(tiny(seed=seed, epochs=5, optim=optim, scenario=half))
         records, weights = follow(fit, learner, task)
@@ -182,7 +182,6 @@ def test_a_loss_that_is_not_finite_is_an_error_with_a_remedy_and_reaches_no_chec
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="close_epoch does not look: weights that diverge in the last step are kept")
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_weights_that_diverge_in_the_last_step_of_an_epoch_reach_no_checkpoint(
     tiny: Tiny, tmp_path: Path, epochs: int

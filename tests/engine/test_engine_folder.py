@@ -59,7 +59,6 @@ def test_a_place_that_cannot_be_written_is_refused_with_the_reason(tiny: Tiny, t
     assert (tmp_path / "file").read_text() == "x"
 
 
-@pytest.mark.xfail(strict=True, raises=NotADirectoryError, reason="RunFolder.create: iterdir outside of the try")
 def test_a_file_in_the_place_of_the_folder_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(RunFolderError, match="file"):

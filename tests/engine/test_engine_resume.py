@@ -154,7 +154,6 @@ def test_code_in_an_optimiser_state_is_refused_and_never_run(stopped: Path, sign
     assert target.exists(), "the bomb was no bomb, so the test showed nothing"
 
 
-@pytest.mark.xfail(strict=True, raises=pickle.UnpicklingError, reason="Checkpoint.optimiser lets UnpicklingError out")
 def test_an_optimiser_state_that_cannot_be_read_safely_is_a_checkpoint_error(stopped: Path, sign: Any) -> None:
     plant(stopped, sign, "zip")
     with pytest.raises(CheckpointError, match=r"optimiser\.pt"):

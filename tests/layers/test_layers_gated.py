@@ -159,7 +159,6 @@ def test_a_sealed_layer_keeps_past_gates_inside_the_relevant_set():
     assert not torch.equal(layer.gate(0)(x), before)
 
 
-@pytest.mark.xfail(strict=True, reason="Gated.seal copies instead of ANDing")
 def test_a_seal_once_shut_never_opens_again():
     layer = conv(3, 16, 3)
     layer.seal(torch.arange(16) < 8, 0)

@@ -25,7 +25,7 @@ def noisy_mean_and_gradient(z: float, temperature: float) -> tuple[float, float]
     logits = torch.full((SAMPLES,), z, dtype=torch.float64, requires_grad=True)
     gate = hard_gate(logits, noisy=True, temperature=temperature)
     gate.sum().backward()
-    return float(gate.mean()), float(logits.grad.mean())
+    return gate.mean().item(), logits.grad.mean().item()
 
 
 def relaxed_expectation(z: float) -> float:

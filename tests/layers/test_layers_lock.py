@@ -161,12 +161,12 @@ def test_free_filters_start_again_from_the_layers_own_distribution(fan_in):
         layer.weight.data.fill_(7.0)
         layer.bias.data.fill_(7.0)
         layer.reinitialise_free()
-    assert float(he.weight.std()) == pytest.approx(math.sqrt(2 / fan_in), rel=0.03)
+    assert he.weight.std().item() == pytest.approx(math.sqrt(2 / fan_in), rel=0.03)
     assert not he.bias.any()
     bound = 1 / math.sqrt(fan_in)  # of nn.Linear, for weight and bias alike
     for parameter in (plain.weight, plain.bias):
-        assert 0.98 * bound < float(parameter.abs().max()) <= bound
-        assert float(parameter.std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)
+        assert 0.98 * bound < parameter.abs().max().item() <= bound
+        assert parameter.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
 
 
 def test_reinitialisation_draws_from_the_current_generator():

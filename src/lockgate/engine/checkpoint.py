@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,13 @@ class Checkpoint:
     def optimiser(self) -> dict[str, Any] | None:
         """The optimiser's state, or None."""
         file = self.path / "optimiser.pt"
-        return torch.load(file, weights_only=True, map_location="cpu") if file.exists() else None
+        if not file.exists():
+            return None
+        try:
+            state: dict[str, Any] = torch.load(file, weights_only=True, map_location="cpu")
+        except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+            raise _damaged(file, "it holds something that cannot be loaded safely") from error
+        return state
 
 
 def found(folder: Path) -> list[Checkpoint]:
@@ -116,7 +123,7 @@ def _read_manifest(file: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(file.read_text())
         seal = manifest.pop("self")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _damaged(file, f"not a manifest ({error})") from error
     if seal != _digest(manifest):
         raise _damaged(file, "its own checksum does not fit")

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from lockgate.config import Experiment
+from lockgate.errors import ConfigError
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -25,9 +26,14 @@ def make_fabric(experiment: Experiment) -> Any:
     runtime = experiment.runtime
     # Buffers are shared once an epoch (ranks.share_state) instead of before every step.
     strategy = DDPStrategy(start_method="spawn", broadcast_buffers=False) if experiment.devices > 1 else "auto"
-    return Fabric(
-        accelerator=runtime.accelerator, devices=experiment.devices, strategy=strategy, precision=runtime.precision
-    )
+    try:
+        return Fabric(
+            accelerator=runtime.accelerator, devices=experiment.devices, strategy=strategy, precision=runtime.precision
+        )
+    except (ValueError, RuntimeError) as error:
+        raise ConfigError(
+            [f"'runtime.accelerator' {runtime.accelerator!r} with {experiment.devices} devices cannot be used: {error}"]
+        ) from error
 
 
 def prepare_process(experiment: Experiment) -> None:

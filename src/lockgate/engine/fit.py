@@ -143,6 +143,8 @@ class Fit:
         objective = held_out_objective(self.learner, self.task.val)
         judged = torch.tensor([right, objective], dtype=torch.float64, device=self.fabric.device)
         right, objective = ranks.from_rank_zero(judged).tolist()
+        if not math.isfinite(objective):  # the last step can diverge after its own, finite, loss
+            raise self.not_finite("held-out objective")
         score = right if selection == "accuracy" else -objective
         if selection != "last" and epoch >= self.learner.first_selectable_epoch and score >= state.best_score:
             state.best_score, state.best_epoch = score, epoch
@@ -167,11 +169,15 @@ class Fit:
         """Stop before a loss that is not finite reaches a checkpoint."""
         wrong = [name for name, value in self.state.sums.items() if not math.isfinite(float(value))]
         if wrong:
-            raise TrainingError(
-                f"The {' and '.join(wrong)} loss is not finite at task {self.task.id}, epoch {self.state.epoch}, step "
-                f"{self.state.step}. The last good state is kept in the run's checkpoints. Lower `optim.lr`, keep "
-                "`optim.clip` on, or look for broken images; then start a new run."
-            )
+            raise self.not_finite(f"{' and '.join(wrong)} loss")
+
+    def not_finite(self, what: str) -> TrainingError:
+        """The error that stops a run that has diverged."""
+        return TrainingError(
+            f"The {what} is not finite at task {self.task.id}, epoch {self.state.epoch}, step {self.state.step}. The "
+            "last good state is kept in the run's checkpoints. Lower `optim.lr`, keep `optim.clip` on, or look for broken "
+            "images; then start a new run."
+        )
 
 
 def steps_per_epoch(images: int, batch_size: int) -> int:

@@ -29,7 +29,7 @@ class RunFolder:
             what = "this experiment" if same else "another experiment"
             remedy = f"continue it with `lockgate resume {self.path}`" if same else "choose another --out"
             raise RunFolderError(f"{self.path} already holds {what}; {remedy}. Nothing was changed.")
-        if self.path.exists() and any(self.path.iterdir()):
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise RunFolderError(f"{self.path} is not empty and not a run folder; choose another --out.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -38,9 +38,10 @@ def run(experiment: Experiment, out: Path, command: str | None = None) -> dict[s
     """Carry out an experiment in a new folder and return its summary; ``command`` is kept beside the numbers."""
     experiment = validated(experiment)
     scenario = build_scenario(experiment)  # so that bad data is known before a folder is made
+    fabric = make_fabric(experiment)  # and so is a device that is not there
     folder = RunFolder(out)
     folder.create(experiment, command or f"lockgate run {out / 'config.yaml'} --out NEW")
-    return _launch(experiment, scenario, folder, None)
+    return _launch(fabric, experiment, scenario, folder, None)
 
 
 def resume(out: Path, previous: bool = False) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def resume(out: Path, previous: bool = False) -> dict[str, Any]:
         if not points:
             raise CheckpointError(f"{out} has no checkpoint before the newest; resume without --previous.")
     scenario = build_scenario(experiment)
-    return _launch(experiment, scenario, folder, points[-1] if points else None)
+    return _launch(make_fabric(experiment), experiment, scenario, folder, points[-1] if points else None)
 
 
 def load(out: Path) -> tuple[Learner, Scenario, Experiment]:
@@ -70,10 +71,11 @@ def load(out: Path) -> tuple[Learner, Scenario, Experiment]:
     return learner, scenario, experiment
 
 
-def _launch(experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None) -> dict[str, Any]:
+def _launch(
+    fabric: Any, experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None
+) -> dict[str, Any]:
     """Do the work in this process, or in one process per rank."""
     with folder.lock():
-        fabric = make_fabric(experiment)
         if experiment.devices == 1:
             return _work(fabric, experiment, scenario, folder, start)
         # Bound to the function: Fabric would try to move arguments to a device, and ours are frozen.
@@ -234,7 +236,8 @@ def _end_before(point: Checkpoint) -> Checkpoint | None:
 
 def _load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> None:
     """Make a fresh learner what it was at the end of a task."""
-    learner.rebuild(point.manifest()["meta"]["structure"])
+    with torch.random.fork_rng(devices=[]):  # new modules are initialised, then overwritten
+        learner.rebuild(point.manifest()["meta"]["structure"])
     tensors = point.tensors("learner")
     assert tensors is not None
     learner.load_state_dict(tensors)

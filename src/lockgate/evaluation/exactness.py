@@ -47,7 +47,7 @@ def digest(tensor: Tensor) -> str:
     """SHA-256 of a tensor's type, shape and bits."""
     plain = tensor.detach().cpu().contiguous()
     header = f"{plain.dtype} {tuple(plain.shape)} ".encode()
-    return hashlib.sha256(header + plain.numpy().tobytes()).hexdigest()
+    return hashlib.sha256(header + plain.flatten().view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
 @torch.no_grad()

@@ -56,8 +56,8 @@ def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor
     images = len(x)
     c_out = layer.width if gate is None else gate.shape[1]
     per_pair = _per_pair(layer, x)  # multiply-accumulates for one input and one output channel
-    open_in = torch.full((images,), float(x.shape[1])) if source is None else source.sum(1).double().cpu()
-    open_out = torch.full((images,), float(c_out)) if gate is None else gate.sum(1).double().cpu()
+    open_in = torch.full((images,), x.shape[1], dtype=torch.float64) if source is None else source.sum(1).double().cpu()
+    open_out = torch.full((images,), c_out, dtype=torch.float64) if gate is None else gate.sum(1).double().cpu()
     gates = 0.0
     if isinstance(layer, Gated):
         network = layer.gate(task)

@@ -53,7 +53,7 @@ class Gated(Lockable):
 
     def seal(self, relevant: Tensor, task: int) -> None:
         """AND the relevant set (c_out,) into the gate of ``task`` for ever."""
-        self.gate(task).seal.copy_(relevant)
+        self.gate(task).seal.logical_and_(relevant)
 
 
 def apply_gate(h: Tensor, open_: Tensor) -> Tensor:
@@ -75,6 +75,7 @@ class GatedConv2d(Gated):
         kernel_size: int,
         stride: int = 1,
         padding: int = 0,
+        *,
         bias: bool = True,
         init: Init = "he",
         open_bias: float = OPEN_BIAS,
@@ -99,7 +100,7 @@ class GatedLinear(Gated):
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Map (B, in_features)."""
-        return F.linear(x, weight, bias)
+        return F.linear(x, weight.contiguous(), bias)  # a slice would take another kernel: other bits
 
 
 def gated_layers(module: nn.Module) -> list[tuple[str, Gated]]:

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from typing import cast
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.layers.parts import TaskModules
 
 
-class SharedNorm(nn.BatchNorm2d):
+class BatchNorm2d(nn.BatchNorm2d):
+    """``nn.BatchNorm2d`` that also trains on a single pixel (a batch of one, 1x1), by its running statistics."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise (B, C, H, W)."""
+        if self.training and input.numel() == input.shape[1]:
+            return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(input)
+
+
+class SharedNorm(BatchNorm2d):
     """One BatchNorm for all tasks."""
 
     def add_task(self) -> None:
@@ -34,7 +45,7 @@ class TaskNorm(nn.Module):
 
     def add_task(self) -> None:
         """A BatchNorm for one more task."""
-        self.norms.append(nn.BatchNorm2d(self.channels))
+        self.norms.append(BatchNorm2d(self.channels))
         self.norms.freeze_past()
 
     def forward(self, x: Tensor, task: int) -> Tensor:

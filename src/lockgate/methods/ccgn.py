@@ -188,8 +188,8 @@ class CCGN(Learner):
         if full:
             left = ", ".join(f"{e.layer} {e.width - e.used}/{e.width}" for e in full)
             notes.append(
-                f"few filters are left for later tasks: {left}. Raise `sparsity` or `gate_lr` so that gates close, or set "
-                "`grow` to widen layers."
+                f"few filters are left for later tasks: {left}. Raise `sparsity` or `gate_lr` so that gates close, or "
+                "set `grow` to widen layers."
             )
         shut = [e.layer for e in self._reported if e.relevant == 0]
         if shut:
