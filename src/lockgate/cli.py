@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="learn a sequence of tasks", description=_run.__doc__, allow_abbrev=False)
-    run.add_argument("recipe", nargs="?", default="short", help="a recipe (`lockgate list recipes`) or a YAML file")
+    run.add_argument("recipe", nargs="?", default="short", help="a recipe (`lockgate list recipes`) or a .yaml file")
     run.add_argument("--out", type=Path, help="run folder to make (default: runs/METHOD-DATASET-seedN)")
     run.add_argument("--print_config", action="store_true", help="print the full configuration as YAML and stop")
     flags.add(run)
@@ -100,7 +100,7 @@ def _experiment(parsed: argparse.Namespace) -> Experiment:
 
     given = flags.collect(parsed)
     recipe, values = parsed.recipe, {}
-    if recipe.endswith((".yaml", ".yml")) or Path(recipe).is_file():
+    if recipe.endswith((".yaml", ".yml")):
         values = read_yaml(Path(recipe))
         recipe = str(values.pop("recipe", "short"))
     values = merge(values, given)

@@ -52,7 +52,7 @@ def take_options(words: list[str]) -> tuple[list[str], dict[str, str]]:
 def refuse(unknown: list[str]) -> None:
     """Raise for flags that nothing knows, with the near matches."""
     names = [word.partition("=")[0] for word in unknown if word.startswith("-")] or unknown
-    known = [f"--{name}" for name in field_names()]
+    known = [f"--{name}" for name in field_names() if name != "options"] + ["--out", "--print_config"]
     if names:
         raise ConfigError([f"Unknown flag '{name}'.{near_matches(name, known)}" for name in names])
 

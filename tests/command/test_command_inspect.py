@@ -129,9 +129,6 @@ def test_the_audit_of_a_method_that_promises_nothing_says_so(command: Command, f
     assert "'finetune' promises nothing" in err
 
 
-@pytest.mark.xfail(
-    strict=True, raises=json.JSONDecodeError, reason="read_records: a killed run's last line may be half"
-)
 def test_a_half_written_last_record_does_not_hinder_the_audit(command: Command, ccgn: Path) -> None:
     with (ccgn / "records.jsonl").open("a") as file:
         file.write('{"event": "epo')

@@ -14,6 +14,7 @@ import torch
 
 from lockgate.config import Experiment, ScenarioConfig
 from lockgate.engine.run import load, run
+from lockgate.engine.setup import build_learner, validated
 from lockgate.errors import ConfigError, TrainingError
 
 Tiny = Callable[..., Experiment]
@@ -52,6 +53,14 @@ def test_loading_leaves_the_users_random_numbers_alone(finished: Path) -> None:
     torch.manual_seed(7)
     before = torch.get_rng_state()
     load(finished)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_first_weights_are_decided_by_the_seed_alone(tiny: Tiny) -> None:
+    before = torch.get_rng_state()
+    one, same, other = (build_learner(validated(tiny(seed=seed)), (3, 16, 16)).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(value, same[name]) for name, value in one.items())
+    assert not torch.equal(one["backbone.conv1.weight"], other["backbone.conv1.weight"])
     assert torch.equal(before, torch.get_rng_state())
 
 

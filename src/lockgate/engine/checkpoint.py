@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def found(folder: Path) -> list[Checkpoint]:
     """All complete checkpoints of a run, oldest first."""
     if not folder.is_dir():
         return []
-    complete = [Checkpoint(p) for p in folder.iterdir() if p.is_dir() and p.name[0].isdigit()]
+    complete = [Checkpoint(p) for p in folder.iterdir() if p.is_dir() and re.fullmatch(r"\d{6,}-(task|fit)", p.name)]
     return sorted(complete, key=lambda c: c.number)
 
 

@@ -99,8 +99,8 @@ class Fit:
         self.learner.train()
         for step in range(state.step, self.steps):
             torch.manual_seed(derive(seed, "step", self.task.id, epoch, step, ranks.rank()))
-            progress = (epoch * self.steps + step) / (self.experiment.epochs * self.steps)
-            set_lr(self.optimiser, lr_factor(config, epoch, progress))
+            self.learner.progress = (epoch * self.steps + step) / (self.experiment.epochs * self.steps)
+            set_lr(self.optimiser, lr_factor(config, epoch, self.learner.progress))
             losses = self.train_step(self.draw(order, step))
             for name, value in losses.items():
                 state.sums[name] = state.sums.get(name, 0.0) + value.detach()
@@ -175,8 +175,8 @@ class Fit:
         """The error that stops a run that has diverged."""
         return TrainingError(
             f"The {what} is not finite at task {self.task.id}, epoch {self.state.epoch}, step {self.state.step}. The "
-            "last good state is kept in the run's checkpoints. Lower `optim.lr`, keep `optim.clip` on, or look for broken "
-            "images; then start a new run."
+            "last good state is kept in the run's checkpoints. Lower `optim.lr`, keep `optim.clip` on, or look for "
+            "broken images; then start a new run."
         )
 
 

@@ -36,7 +36,7 @@ class RunFolder:
             import yaml
 
             config = yaml.safe_dump(experiment.to_dict(), sort_keys=False)
-            write_atomically(self.config, f"# {command}\n{config}")
+            write_atomically(self.config, f"# {' '.join(command.splitlines())}\n{config}")
         except OSError as error:
             raise RunFolderError(
                 f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out."

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from lockgate.errors import CheckpointError
+
 
 class Records:
     """``records.jsonl`` of a run. Only the first rank writes."""
@@ -14,6 +16,11 @@ class Records:
     def __init__(self, path: Path, length: int, active: bool) -> None:
         self._path = path
         self._active = active
+        if active and self.length < length:
+            raise CheckpointError(
+                f"{path} has {self.length} bytes, but had {length} when the checkpoint was written. "
+                "Nothing was changed. Restore it from a copy."
+            )
         if active and path.exists():
             with path.open("r+b") as file:  # what was written after the checkpoint will be written again
                 file.truncate(length)
@@ -37,7 +44,8 @@ class Records:
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """All records of a run."""
+    """All records of a run; a last line that a killed process left unfinished does not count."""
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    whole, _, _ = path.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]

@@ -240,7 +240,12 @@ def _load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> No
         learner.rebuild(point.manifest()["meta"]["structure"])
     tensors = point.tensors("learner")
     assert tensors is not None
-    learner.load_state_dict(tensors)
+    try:
+        learner.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{point.path} does not fit the run's config.yaml; was that edited? Put it back as it was. ({error})"
+        ) from error
     place(learner, experiment, torch.device("cpu"))
 
 

@@ -41,6 +41,8 @@ class ChannelGate(nn.Module):
         self.norm = GateNorm(hidden)
         self.excite = nn.Linear(hidden, c_out)
         nn.init.constant_(self.excite.bias, open_bias)
+        self.noisy = True
+        """Whether training adds noise before the threshold."""
         self.register_buffer("seal", torch.ones(c_out, dtype=torch.bool))
 
     @property
@@ -58,4 +60,4 @@ class ChannelGate(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Open gates, (B, c_out), each exactly 0 or 1; noise only while training."""
-        return hard_gate(self.logits(x), noisy=self.training) * self.seal
+        return hard_gate(self.logits(x), noisy=self.training and self.noisy) * self.seal

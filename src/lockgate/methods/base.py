@@ -83,6 +83,8 @@ class Learner(nn.Module):
         self.heads = nn.ModuleList()
         self.epoch = 0
         """The epoch of the current task; the engine sets it before each step."""
+        self.progress = 0.0
+        """How far training of the current task is, from 0 to 1; the engine sets it before each step."""
 
     @classmethod
     def kit(cls, init: Init, options: Any) -> Kit:
