@@ -81,6 +81,8 @@ class OptimConfig:
         "one_cycle", "How the learning rate moves within a task."
     )
     milestones: tuple[int, ...] = option((), "Epochs after which `milestones` divides the learning rate by ten.")
+    shift: int = option(0, "Augmentation: move each training image by up to this many pixels each way.", ge=0)
+    flip: bool = option(False, "Augmentation: mirror training images left to right, half of the time.")
     selection: Literal["objective", "accuracy", "last"] = option(
         "objective",
         "Which epoch's weights a task keeps, judged on its held-out data: least objective, best accuracy, or the last.",

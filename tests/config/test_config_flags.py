@@ -44,6 +44,8 @@ WORDS: dict[str, tuple[str, Any]] = {
     "optim.batch_size": ("64", 64),
     "optim.schedule": ("milestones", "milestones"),
     "optim.milestones": ("[3]", [3]),
+    "optim.shift": ("2", 2),
+    "optim.flip": ("true", True),
     "optim.selection": ("last", "last"),
     "runtime.accelerator": ("cpu", "cpu"),
     "runtime.precision": ("bf16-mixed", "bf16-mixed"),

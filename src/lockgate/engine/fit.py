@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lockgate import ranks
 from lockgate.config import Experiment
+from lockgate.engine.augment import flip, shift
 from lockgate.engine.checkpoint import State
 from lockgate.engine.optim import lr_factor, make_optimiser, set_lr
 from lockgate.engine.progress import Progress
@@ -132,7 +133,9 @@ class Fit:
         size, world = self.experiment.optim.batch_size, ranks.world_size()
         index = order[step * size : (step + 1) * size]
         index = index[: len(index) // world * world][ranks.rank() :: world]
-        return Batch(*(part.to(self.fabric.device, non_blocking=True) for part in self.data.batch(index)))
+        x, y, task = (part.to(self.fabric.device, non_blocking=True) for part in self.data.batch(index))
+        x = shift(x, self.experiment.optim.shift)
+        return Batch(flip(x) if self.experiment.optim.flip else x, y, task)
 
     def close_epoch(self, epoch: int) -> dict[str, Any]:
         """Judge the epoch on the task's held-out data and keep its weights if they are the best so far."""

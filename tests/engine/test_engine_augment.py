@@ -1,0 +1,45 @@
+"""Augmentation against plain loops."""
+
+from __future__ import annotations
+
+import torch
+
+from lockgate.engine.augment import flip, shift
+
+
+def test_every_shifted_image_is_the_image_moved_with_its_border_repeated():
+    torch.manual_seed(0)
+    x = torch.randint(0, 256, (50, 2, 5, 7), dtype=torch.uint8)
+    moved = shift(x, 2)
+    padded = torch.nn.functional.pad(x.float(), (2, 2, 2, 2), mode="replicate").to(torch.uint8)
+    found = set()
+    for image, before in zip(moved, padded, strict=True):
+        crops = {(i, j): before[:, i : i + 5, j : j + 7] for i in range(5) for j in range(5)}
+        places = [place for place, crop in crops.items() if torch.equal(crop, image)]
+        assert len(places) == 1
+        found.update(places)
+    assert len(found) > 15, "the shifts are not spread over all 25"
+
+
+def test_no_shift_is_the_identity():
+    x = torch.randint(0, 256, (3, 1, 4, 4), dtype=torch.uint8)
+    assert torch.equal(shift(x, 0), x)
+
+
+def test_each_flipped_image_is_itself_or_its_mirror_about_half_of_the_time():
+    torch.manual_seed(0)
+    x = torch.randint(0, 256, (200, 1, 4, 4), dtype=torch.uint8)
+    flipped = flip(x)
+    mirrored = [torch.equal(a, b.flip(2)) for a, b in zip(flipped, x, strict=True)]
+    kept = [torch.equal(a, b) for a, b in zip(flipped, x, strict=True)]
+    assert all(m or k for m, k in zip(mirrored, kept, strict=True))
+    assert 60 < sum(mirrored) < 140
+
+
+def test_the_same_seed_gives_the_same_batch():
+    x = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
+    results = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        results.append(flip(shift(x, 1)))
+    assert torch.equal(*results)
