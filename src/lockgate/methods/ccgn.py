@@ -38,8 +38,11 @@ class CCGNOptions:
     patience: int = option(1, "Epochs before the sparsity objective sets in. Paper: 0 to 20.", ge=0)
     gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)
     open_bias: float = option(OPEN_BIAS, "Start of the gates' last bias; positive: gates start open.")
-    quiet: float = option(
-        0.0, "Share of a task's steps, at its end, in which gates decide without noise, as in evaluation.", ge=0, le=1
+    settle: float = option(
+        0.0,
+        "Share of a task's steps, at its end, in which gates decide without noise and the sparsity objective rests.",
+        ge=0,
+        lt=1,
     )
     threshold: float = option(
         0.0, "A filter is relevant when it fires for more than this share of the held-out images. Paper: 0.", ge=0, lt=1
@@ -89,11 +92,12 @@ class CCGN(Learner):
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the current head on the current stream, and Eq. 5 once the patience is over."""
         task = len(self.heads) - 1
+        settling = self.progress >= 1 - self.options.settle
         for layer in self.gated.values():
-            layer.gate(task).noisy = self.progress < 1 - self.options.quiet
+            layer.gate(task).noisy = not settling
         stream = self.backbone(self.input(batch.x), task)
         losses = {"class": F.cross_entropy(self.heads[task](stream.features), batch.y)}
-        if self.epoch >= self.options.patience:
+        if self.epoch >= self.options.patience and not settling:
             losses["sparsity"] = self.options.sparsity * sparsity(stream.gates)
         return losses
 
