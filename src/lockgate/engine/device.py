@@ -25,7 +25,7 @@ def make_fabric(experiment: Experiment) -> Any:
 
     runtime = experiment.runtime
     # Buffers are shared once an epoch (ranks.share_state) instead of before every step.
-    strategy = DDPStrategy(start_method="spawn", broadcast_buffers=False) if experiment.devices > 1 else "auto"
+    strategy = DDPStrategy(start_method="spawn", forward_sync_buffers=False) if experiment.devices > 1 else "auto"
     try:
         return Fabric(
             accelerator=runtime.accelerator, devices=experiment.devices, strategy=strategy, precision=runtime.precision
