@@ -35,6 +35,13 @@ def barrier() -> None:
         dist.barrier()
 
 
+def leave() -> None:
+    """End this rank's part: gloo's threads abort the process at exit unless they are taken down first."""
+    barrier()
+    if several():
+        dist.destroy_process_group()
+
+
 @torch.no_grad()
 def share_state(module: nn.Module) -> None:
     """Give every rank the parameters and buffers of rank 0: BatchNorm statistics differ until this is done."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
+from lockgate import ranks
 from lockgate.engine.run import Run
 
 
 def work(fabric, experiment, scenario, folder):
-    """Returns (summary, names of tensors that differ between ranks, sum of all parameters)."""
+    """Returns the summary and the names of tensors that differ between ranks."""
     torch.set_num_threads(1)
     run = Run(fabric, experiment, scenario, folder, None)
     summary = run.go()
@@ -20,4 +21,5 @@ def work(fabric, experiment, scenario, folder):
         dist.all_gather(everyone, mine)
         if not all(torch.equal(mine, other) for other in everyone):
             differing.append(name)
+    ranks.leave()
     return summary, differing

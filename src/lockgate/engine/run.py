@@ -89,7 +89,9 @@ def _work(
 ) -> dict[str, Any]:
     prepare_process(experiment)
     with torch.random.fork_rng():
-        return Run(fabric, experiment, scenario, folder, start).go()
+        summary = Run(fabric, experiment, scenario, folder, start).go()
+    ranks.leave()
+    return summary
 
 
 class Run:
@@ -123,10 +125,10 @@ class Run:
             for index in range(self.stage, len(self.stages)):
                 self._clock = time.monotonic()
                 self._stage(index, self.stages[index])
+        ranks.barrier()  # the first rank has written its last record
         summary = make_summary(self.experiment, self.scenario, self.records.read(), self.folder.command())
         if self.first:
             self.folder.write_summary(summary)
-        ranks.barrier()
         return summary
 
     def _stage(self, index: int, task: Task) -> None:
