@@ -30,7 +30,7 @@ _BASE: dict[str, Any] = {
 }
 
 # Half of the gates start shut, so that one epoch on forty images locks some filters and leaves some free.
-_OPTIONS: dict[str, dict[str, Any]] = {"ccgn": {"open_bias": 0.0, "patience": 1, "gate_lr": 2.0}}
+_OPTIONS: dict[str, dict[str, Any]] = {"ccgn": {"open_bias": 0.0, "patience": 1, "gate_lr": 2.0, "park": 0.2}}
 
 
 def experiment(method: str = "finetune", backbone: str = "simple_cnn", **over: Any) -> Experiment:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tiny
 import torch
 
+import tiny
 from lockgate.engine.setup import build_learner, build_scenario
 from lockgate.types import Batch
 

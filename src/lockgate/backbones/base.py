@@ -54,6 +54,10 @@ class Backbone(nn.Module):
             if module is not self and add is not None:
                 add()
 
+    def _stream(self, last: Any, features: Tensor, task: int, gates: list[Tensor | None]) -> Stream:
+        """The result of a pass: pooled features of layer ``last`` at full width, and the gates there were."""
+        return Stream(last.spread(features, task), tuple(gate for gate in gates if gate is not None))
+
     def _add(self, name: str, layer: nn.Module, source: int | None) -> int:
         self.layers[name] = layer
         self.sources.append(source)

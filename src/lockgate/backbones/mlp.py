@@ -28,4 +28,4 @@ class MLP(Backbone):
         """(B, C, H, W) to features (B, width)."""
         x, gate1 = self.fc1(x.flatten(1), task, F.relu)
         x, gate2 = self.fc2(x, task, F.relu)
-        return Stream(x, tuple(g for g in (gate1, gate2) if g is not None))
+        return self._stream(self.fc2, x, task, [gate1, gate2])

@@ -43,7 +43,7 @@ class BasicBlock(nn.Module):
             pixels = x[:, :, :: self.stride, :: self.stride]
             shortcut, gate_s = self.shortcut(pixels, task, lambda y: self.shortcut_norm(y, task))
         h, gate2 = self.conv2(h, task, lambda y: F.relu(self.norm2(y, task) + shortcut))
-        return h, [g for g in (gate1, gate_s, gate2) if g is not None]
+        return h, [gate for gate in (gate1, gate_s, gate2) if gate is not None]
 
 
 class ResNet(Backbone):
@@ -84,8 +84,8 @@ class ResNet(Backbone):
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) to features (B, 8 width)."""
         x, gate = self.stem(x, task, lambda y: F.relu(self.stem_norm(y, task)))
-        gates = [] if gate is None else [gate]
+        gates = [gate]
         for block in self.blocks:
             x, more = block(x, task)
             gates += more
-        return Stream(x.mean((2, 3)), tuple(gates))
+        return self._stream(next(reversed(self.layers.values())), x.mean((2, 3)), task, gates)

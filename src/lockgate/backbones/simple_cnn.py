@@ -40,4 +40,4 @@ class SimpleCNN(Backbone):
         x, gate1 = self.conv1(x, task, _relu_pool)  # (B, width, H/2, W/2)
         x, gate2 = self.conv2(x, task, _relu_pool)  # (B, width, H/4, W/4)
         x, gate3 = self.conv3(x, task, F.relu)
-        return Stream(x.mean((2, 3)), tuple(g for g in (gate1, gate2, gate3) if g is not None))
+        return self._stream(self.conv3, x.mean((2, 3)), task, [gate1, gate2, gate3])

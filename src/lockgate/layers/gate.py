@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lockgate import ranks
 from lockgate.layers.gumbel import hard_gate
 
 HIDDEN = 16
@@ -31,9 +32,15 @@ class ChannelGate(nn.Module):
     Global average pool, Linear(c_in, 16), BatchNorm, ReLU, Linear(16, c_out), then a hard threshold. After its task,
     ``seal`` holds the relevant set and is ANDed into the gate for ever: a gate that was silent on the held-out data can
     fire on other images, and would then use a filter that later tasks have re-trained.
+
+    While its task is learnt, channels can be ``parked``: their gates are held shut, so that the layer need not compute
+    them. What the gate would have done is counted all the same, so that they can come back.
     """
 
     seal: Tensor
+    parked: Tensor
+    fires: Tensor
+    images: Tensor
 
     def __init__(self, c_in: int, c_out: int, hidden: int = HIDDEN, open_bias: float = OPEN_BIAS) -> None:
         super().__init__()
@@ -44,20 +51,44 @@ class ChannelGate(nn.Module):
         self.noisy = True
         """Whether training adds noise before the threshold."""
         self.register_buffer("seal", torch.ones(c_out, dtype=torch.bool))
+        self.register_buffer("parked", torch.zeros(c_out, dtype=torch.bool))
+        self.register_buffer("fires", torch.zeros(c_out))  # while training, since the last look
+        self.register_buffer("images", torch.zeros(()))
 
     @property
     def width(self) -> int:
         """The number of channels this gate decides about: the layer's width when its task began."""
         return self.excite.out_features
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Log-odds of each output channel, (B, c_out), from the layer's input (B, c_in[, H, W])."""
+    def logits(self, x: Tensor, read: Tensor | None = None) -> Tensor:
+        """Log-odds of each output channel, (B, c_out), from the layer's input (B, c_in[, H, W]).
+
+        ``read`` says which input channels ``x`` holds; None: all.
+        """
         # fp32 whatever the precision of the run: near the threshold, reduced precision flips gates.
         with torch.autocast(x.device.type, enabled=False):
             pooled = x.float().mean((2, 3)) if x.dim() == 4 else x.float()  # (B, c_in)
-            out: Tensor = self.excite(F.relu(self.norm(self.squeeze(pooled))))
+            weight = self.squeeze.weight if read is None else self.squeeze.weight.index_select(1, read)
+            out: Tensor = self.excite(F.relu(self.norm(F.linear(pooled, weight, self.squeeze.bias))))
             return out
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, read: Tensor | None = None) -> Tensor:
         """Open gates, (B, c_out), each exactly 0 or 1; noise only while training."""
-        return hard_gate(self.logits(x), noisy=self.training and self.noisy) * self.seal
+        gate = hard_gate(self.logits(x, read), noisy=self.training and self.noisy)
+        if self.training:
+            self.fires += gate.detach().sum(0)
+            self.images += len(x)
+        return gate * (self.seal & ~self.parked)
+
+    def park(self, below: float) -> None:
+        """Park the channels that fired for less than ``below`` of the images since the last look, and count anew."""
+        rate = ranks.from_rank_zero(self.fires / self.images.clamp(min=1))
+        self.parked.copy_(rate < below)
+        self.parked[rate.argmax()] = False  # a layer with nothing to compute would cut the stream
+        self.fires.zero_()
+        self.images.zero_()
+
+    def unpark(self) -> None:
+        """Its task has ended: the seal does what is left to do."""
+        for buffer in (self.parked, self.fires, self.images):
+            buffer.zero_()

@@ -42,6 +42,8 @@ class TaskNorm(nn.Module):
         super().__init__()
         self.channels = channels
         self.norms = TaskModules()
+        self.read: Tensor | None = None
+        """Channels that the newest task's stream holds, as an index; None: all."""
 
     def add_task(self) -> None:
         """A BatchNorm for one more task."""
@@ -50,4 +52,20 @@ class TaskNorm(nn.Module):
 
     def forward(self, x: Tensor, task: int) -> Tensor:
         """Normalise (B, C, H, W) by the statistics of ``task``."""
-        return cast(Tensor, self.norms[task](x))
+        if self.read is None or task != len(self.norms) - 1:
+            return cast(Tensor, self.norms[task](x))
+        return _normalise_some(cast(BatchNorm2d, self.norms[task]), x, self.read)
+
+
+def _normalise_some(norm: BatchNorm2d, x: Tensor, index: Tensor) -> Tensor:
+    """``norm`` on a part of its channels: x (B, len(index), H, W)."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.momentum is not None
+    mean, variance = norm.running_mean[index], norm.running_var[index]
+    training = norm.training and x.numel() > x.shape[1]
+    out = F.batch_norm(x, mean, variance, norm.weight[index], norm.bias[index], training, norm.momentum, norm.eps)
+    if training:
+        norm.running_mean.index_copy_(0, index, mean)
+        norm.running_var.index_copy_(0, index, variance)
+    return out

@@ -40,6 +40,10 @@ class PlainConv2d(nn.Conv2d):
     def add_task(self) -> None:
         """Nothing here belongs to a task."""
 
+    def spread(self, x: Tensor, task: int) -> Tensor:
+        """Nothing is ever parked here."""
+        return x
+
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, None]:  # type: ignore[override]
         """Convolve, then apply ``then``."""
         return then(super().forward(x)), None
@@ -59,6 +63,10 @@ class PlainLinear(nn.Linear):
 
     def add_task(self) -> None:
         """Nothing here belongs to a task."""
+
+    def spread(self, x: Tensor, task: int) -> Tensor:
+        """Nothing is ever parked here."""
+        return x
 
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, None]:  # type: ignore[override]
         """Map, then apply ``then``."""

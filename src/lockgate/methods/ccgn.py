@@ -44,6 +44,13 @@ class CCGNOptions:
         ge=0,
         lt=1,
     )
+    park: float = option(
+        0.0,
+        "After an epoch of sparsity, stop computing filters whose gates fired for less than this share of its images; "
+        "0: compute all.",
+        ge=0,
+        lt=1,
+    )
     threshold: float = option(
         0.0, "A filter is relevant when it fires for more than this share of the held-out images. Paper: 0.", ge=0, lt=1
     )
@@ -60,12 +67,15 @@ class CCGN(Learner):
     Options: ClassVar[type[Any]] = CCGNOptions
     class_incremental = False
     options: CCGNOptions
+    parked_at: Tensor
 
     def __init__(self, backbone: Backbone, options: CCGNOptions, channels: int, standardise: bool) -> None:
         super().__init__(backbone, options, channels, standardise)
         self.base_widths = backbone.widths()
         self._widths: list[list[int]] = []  # of every set of channels, when each task began
         self._reported: list[LayerCapacity] = []
+        self.register_buffer("parked_at", torch.tensor(-1))  # the epoch of the last look at what to park
+        self.register_load_state_dict_post_hook(lambda module, _: module.wire())  # type: ignore[no-untyped-call]
 
     @classmethod
     def kit(cls, init: Init, options: CCGNOptions) -> Kit:
@@ -92,6 +102,8 @@ class CCGN(Learner):
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the current head on the current stream, and Eq. 5 once the patience is over."""
         task = len(self.heads) - 1
+        if self.training and self.options.park and self.epoch != self.parked_at:
+            self.park(task)
         settling = self.progress >= 1 - self.options.settle
         for layer in self.gated.values():
             layer.gate(task).noisy = not settling
@@ -114,6 +126,10 @@ class CCGN(Learner):
     def end_task(self, task: Task) -> None:
         """Relevance (Eq. 6), lock, re-initialise, seal."""
         relevance = self.firing(task.val.x, task.id)
+        for layer in self.gated.values():
+            layer.gate(task.id).unpark()
+        self.parked_at.fill_(-1)
+        self.wire()
         self._reported = []
         for (name, layer), score in zip(self.gated.items(), relevance, strict=True):
             relevant = score > self.options.threshold
@@ -123,6 +139,29 @@ class CCGN(Learner):
                 layer.seal(relevant, task.id)
             self._reported.append(LayerCapacity(name, layer.width, int(layer.locked.sum()), int(relevant.sum())))
         self.requires_grad_(False)
+
+    # -- parking -----------------------------------------------------------------------------------------------------
+
+    def park(self, task: int) -> None:
+        """At the start of an epoch, park what stayed silent in the one before, if sparsity was at work in it."""
+        if self.epoch > self.options.patience:
+            for layer in self.gated.values():
+                layer.gate(task).park(self.options.park)
+        self.parked_at.fill_(self.epoch)
+        self.wire()
+
+    def wire(self) -> None:
+        """Tell every layer which channels the newest stream reads and writes. Writers of one set share one answer."""
+        for group in self.backbone.channels:
+            index: Tensor | None = None
+            gates = [layer.gate(len(layer.gates) - 1) for layer in group.writers if len(layer.gates)]
+            if any(bool(gate.parked.any()) for gate in gates):
+                parked = torch.stack([gate.parked for gate in gates]).all(0)
+                index = torch.nonzero(~parked).flatten()
+            for layer in group.writers:
+                layer.write = index
+            for part in (*group.readers, *group.norms):
+                part.read = index
 
     # -- gates -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,112 @@
+"""Parked filters are not computed: the stream is the one in which their gates are shut, forward and backward."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tiny
+from lockgate.engine.setup import build_learner, build_scenario
+from lockgate.types import Batch
+
+SHAPES = pytest.mark.parametrize("backbone", tiny.BACKBONES)
+
+
+def begun(backbone, **options):
+    experiment = tiny.experiment("ccgn", backbone, options={"patience": 0, "open_bias": 0.5, **options})
+    scenario = build_scenario(experiment)
+    torch.manual_seed(0)
+    learner = build_learner(experiment, scenario.image_shape)
+    learner.begin_task(scenario.tasks[0])
+    return learner, scenario.tasks[0]
+
+
+def park_some(learner):
+    """Park about half of each layer, and the same in every layer that writes the same channels."""
+    rng = torch.Generator().manual_seed(1)
+    for group in learner.backbone.channels:
+        parked = torch.rand(group.writers[0].width, generator=rng) < 0.5
+        parked[0] = False
+        for layer in group.writers:
+            layer.gate(0).parked.copy_(parked)
+
+
+def losses_and_gradients(learner, task):
+    learner.zero_grad()
+    torch.manual_seed(2)  # the same noise
+    losses = learner(Batch(task.train.x[:16], task.train.y[:16], task.train.task[:16]))
+    sum(losses.values()).backward()
+    grads = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in learner.named_parameters()}
+    return {k: v.detach() for k, v in losses.items()}, grads
+
+
+@SHAPES
+def test_a_parked_step_is_the_step_with_those_gates_shut(backbone):
+    learner, task = begun(backbone, park=0.0)
+    learner.train()
+    state = {k: v.clone() for k, v in learner.state_dict().items()}
+    park_some(learner)  # gates shut, everything still computed
+    slow = losses_and_gradients(learner, task)
+    slow_state = {k: v.clone() for k, v in learner.state_dict().items()}
+    learner.load_state_dict(state)
+    park_some(learner)
+    learner.wire()  # and now not computed
+    assert any(layer.write is not None for layer in learner.gated.values())
+    fast = losses_and_gradients(learner, task)
+    torch.testing.assert_close(fast[0], slow[0], rtol=1e-4, atol=1e-5)
+    for name, layer in learner.gated.items():
+        shut = layer.gate(0).parked
+        weight = next(n for n, p in learner.named_parameters() if p is layer.weight)
+        open_ = ~shut
+        torch.testing.assert_close(fast[1][weight][open_], slow[1][weight][open_], rtol=1e-3, atol=1e-5, msg=name)
+        assert not fast[1][weight][shut].any(), "a filter that is not computed got a gradient"
+    for name, value in learner.state_dict().items():
+        if name.endswith(("fires", "images")):
+            torch.testing.assert_close(value, slow_state[name], msg="what parked gates would have done is counted")
+
+
+@SHAPES
+def test_evaluation_agrees_too(backbone):
+    learner, task = begun(backbone)
+    learner.eval()
+    park_some(learner)
+    with torch.no_grad():
+        slow = learner.predict(task.test.x, 0)
+        learner.wire()
+        fast = learner.predict(task.test.x, 0)
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-5)
+
+
+def test_channels_are_parked_by_how_often_they_fired_and_come_back():
+    learner, _ = begun("simple_cnn")
+    gate = learner.gated["conv1"].gate(0)
+    gate.fires.copy_(torch.tensor([0.0, 1, 2, 50, 100, 0, 0, 3]))
+    gate.images.fill_(100)
+    gate.park(0.02)
+    assert gate.parked.tolist() == [True, True, False, False, False, True, True, False]
+    gate.fires.copy_(torch.tensor([30.0, 0, 0, 0, 0, 0, 0, 0]))
+    gate.images.fill_(100)
+    gate.park(0.02)
+    assert gate.parked.tolist() == [False, True, True, True, True, True, True, True]
+
+
+def test_a_silent_layer_keeps_its_liveliest_channel():
+    learner, _ = begun("simple_cnn")
+    gate = learner.gated["conv1"].gate(0)
+    gate.images.fill_(100)
+    gate.park(0.5)
+    assert int((~gate.parked).sum()) == 1
+
+
+def test_parking_waits_for_an_epoch_of_sparsity_and_ends_with_the_task():
+    learner, task = begun("simple_cnn", patience=1, park=0.9, open_bias=-1.0)
+    learner.train()
+    parked = []
+    for epoch in range(3):
+        learner.epoch = epoch
+        learner(Batch(task.train.x, task.train.y, task.train.task))
+        parked.append(sum(int(layer.gate(0).parked.sum()) for layer in learner.gated.values()))
+    assert parked[:2] == [0, 0]
+    assert parked[2] > 0
+    learner.end_task(task)
+    assert all(not layer.gate(0).parked.any() and layer.write is None for layer in learner.gated.values())
