@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
-	$(BIN)/lockgate run --dataset digits --method ccgn --out runs/demo
+	$(BIN)/lockgate run --dataset digits --method ccgn --runtime.threads 1 --out runs/demo
 
 test: $(STAMP) check  ## all checks: format, lint, types, imports, tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal

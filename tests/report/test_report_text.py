@@ -8,7 +8,7 @@ def test_the_matrix_has_a_row_per_stage_and_the_columns_line_up(make_run):
     lines = text.matrix_text(summary).splitlines()
     start = lines.index("Class-incremental accuracy")
     head, *rows, foot = lines[start + 1 : start + 6]
-    assert head.split() == ["on", "0", "on", "1", "on", "2", "mean"]
+    assert head.split() == ["on", "1", "on", "2", "on", "3", "mean"]
     assert [row.split()[2:] for row in rows] == [
         ["0.990", "0.990"],
         ["0.812", "0.970", "0.891"],

@@ -58,7 +58,7 @@ _SHORT: dict[str, dict[str, Any]] = {
         "optim": OptimConfig(batch_size=64),
         "ours": {"sparsity": 0.7, "patience": 2, "settle": 0.3},
     },
-    "cifar10": {"epochs": 5, **_RESNET},
+    "cifar10": {"epochs": 4, **_RESNET},
     "imagenet50": {"epochs": 10, **_RESNET},
     "folder": {"epochs": 10, "optim": OptimConfig(batch_size=32), "ours": {"patience": 3, "settle": 0.3}},
     "synthetic": {"epochs": 4, "optim": OptimConfig(batch_size=32)},

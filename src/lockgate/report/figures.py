@@ -65,7 +65,7 @@ def _curves(
     for i, value in rings:
         x, y = frame.at(i, value)
         if y is not None:
-            label = f"task {epochs[i].task}: epoch {epochs[i].epoch} kept, {words.score(value)}"
+            label = f"task {epochs[i].task + 1}: epoch {epochs[i].epoch + 1} kept, {words.score(value)}"
             body.append(element("circle", hint(label), cx=x, cy=y, r=5, class_="ring"))
     described = f"{caption} {words.plural(len(epochs), 'epoch')} over {words.plural(len(spans), 'task')}."
     svg = document(title, described, body, viewBox=VIEW)
@@ -80,7 +80,7 @@ def _bands(frame: Frame, spans: Sequence[tuple[int, Sequence[int]]]) -> Iterator
             yield element("rect", **size, class_="band")
         if n > 0:
             yield element("line", x1=start, x2=start, y1=frame.top - 14, y2=frame.bottom, class_="boundary")
-        name = f"task {task}" if end - start > 56 else str(task) if end - start > 14 else ""
+        name = f"task {task + 1}" if end - start > 56 else str(task + 1) if end - start > 14 else ""
         yield text((start + end) / 2, frame.top - 8, name, "tick", "middle")
 
 
@@ -105,12 +105,12 @@ def accuracy(summary: Summary) -> Figure | None:
     for n, (kind, scores) in enumerate(kinds):
         for j in range(len(scores.matrix[-1])):
             line = [frame.at(i, row[j]) for i, row in enumerate(scores.matrix) if j < len(row)]
-            faint.append(element("path", hint(f"{kind}, task {j}"), d=trace(line), class_=f"faint s{n}"))
+            faint.append(element("path", hint(f"{kind}, task {j + 1}"), d=trace(line), class_=f"faint s{n}"))
         means = [words.mean(row) for row in scores.matrix]
         said = f"{kind}, mean: " + ", ".join(map(words.score, means))
         line = [frame.at(i, mean) for i, mean in enumerate(means)]
         bold.append(element("path", hint(said), d=trace(line), class_=f"line s{n}"))
-    axis = [text(frame.at(i, None)[0], frame.bottom + 17, str(i), "tick", "middle") for i in range(stages)]
+    axis = [text(frame.at(i, None)[0], frame.bottom + 17, str(i + 1), "tick", "middle") for i in range(stages)]
     axis.append(text((frame.left + frame.right) / 2, HEIGHT - 5, "after task", "label", "middle"))
     caption = "Accuracy as tasks arrive: the mean over the tasks seen so far (bold), and each task on its own (faint)."
     title, body = "Accuracy over tasks", [*frame.grid(), *axis, *faint, *bold]
@@ -127,7 +127,7 @@ def capacity(layers: Sequence[Layer]) -> Figure | None:
     body = [part for n, layer in enumerate(layers) for part in _bar(layer, n * ROW, tasks)]
     used, total = sum(layer.used for layer in layers), sum(layer.width for layer in layers)
     caption = f"Filters that each task took, as a share of the layer; {used:,} of {total:,} are in use at the end."
-    legend = tuple((f"task {task}", shade(task, tasks)) for task in range(tasks))
+    legend = tuple((f"task {task + 1}", shade(task, tasks)) for task in range(tasks))
     title = "Filters per layer"
     svg = document(title, caption, body, width="100%", height=len(layers) * ROW)
     return Figure(title, caption, svg, (*legend, ("free", "free")))
@@ -142,7 +142,7 @@ def _bar(layer: Layer, top: int, tasks: int) -> Iterator[str]:
     for task, used in enumerate(layer.used_after):
         new = max(0, used - taken)
         start, length = (f"{100 * part / layer.width:.2f}%" for part in (taken, new))
-        said = hint(f"{layer.name}: task {task} took {words.plural(new, 'filter')}")
+        said = hint(f"{layer.name}: task {task + 1} took {words.plural(new, 'filter')}")
         if new:
             yield element("rect", said, x=start, width=length, **place, class_=shade(task, tasks))
         taken += new

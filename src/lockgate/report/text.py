@@ -24,7 +24,7 @@ def matrix_text(summary: Summary | Mapping[str, Any]) -> str:
 
 def _accuracy(title: str, summary: Summary, scores: Scores) -> str:
     columns = max(map(len, scores.matrix))
-    rows = [["", *(f"on {j}" for j in range(columns)), "mean"]]
+    rows = [["", *(f"on {j + 1}" for j in range(columns)), "mean"]]
     for i, row in enumerate(scores.matrix):
         gap = [""] * (columns - len(row))
         rows.append([words.stage(summary, i), *map(words.score, row), *gap, words.score(words.mean(row))])
@@ -38,7 +38,7 @@ def _accuracy(title: str, summary: Summary, scores: Scores) -> str:
 
 def _capacity(layers: Sequence[Layer]) -> str:
     stages = max(len(layer.used_after) for layer in layers)
-    rows = [["layer", "width", *(f"after {t}" for t in range(stages)), "free"]]
+    rows = [["layer", "width", *(f"after {t + 1}" for t in range(stages)), "free"]]
     for layer in layers:
         gap = [""] * (stages - len(layer.used_after))
         used = [str(number) for number in layer.used_after]

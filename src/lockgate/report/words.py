@@ -58,7 +58,7 @@ def average(scores: Scores) -> float | None:
 
 def stage(summary: Summary, row: int) -> str:
     """Name of a row of the accuracy matrix."""
-    return "after all" if summary.at_once else f"after {row}"
+    return "after all" if summary.at_once else f"after {row + 1}"
 
 
 def subject(summary: Summary) -> str:
