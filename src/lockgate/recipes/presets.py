@@ -54,9 +54,9 @@ _SHORT: dict[str, dict[str, Any]] = {
         "ours": {"sparsity": 0.7, "patience": 3, "settle": 0.3},
     },
     "svhn": {
-        "epochs": 5,
+        "epochs": 6,
         "optim": OptimConfig(batch_size=64),
-        "ours": {"sparsity": 0.7, "patience": 2, "settle": 0.3},
+        "ours": {"sparsity": 0.4, "patience": 2, "settle": 0.4},
     },
     "cifar10": {"epochs": 4, **_RESNET},
     "imagenet50": {"epochs": 10, **_RESNET},
