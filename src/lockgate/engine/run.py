@@ -119,9 +119,13 @@ class Run:
 
     def go(self) -> dict[str, Any]:
         """All remaining tasks, then the summary."""
-        images = [len(stage.train) for stage in self.stages]
-        per_stage = [self.experiment.epochs * steps_per_epoch(n, self.experiment.optim.batch_size) for n in images]
-        with Progress(sum(per_stage), sum(per_stage[: self.stage]), quiet=not self.first) as self.progress:
+        epochs, batch_size = self.experiment.epochs, self.experiment.optim.batch_size
+        steps = [steps_per_epoch(len(stage.train), batch_size) for stage in self.stages]  # of one epoch
+        done = epochs * sum(steps[: self.stage])
+        if self._inside is not None:
+            inside = self._inside.manifest()["meta"]["fit"]
+            done += inside["epoch"] * steps[self.stage] + inside["step"]
+        with Progress(epochs * sum(steps), done, quiet=not self.first) as self.progress:
             for index in range(self.stage, len(self.stages)):
                 self._clock = time.monotonic()
                 self._stage(index, self.stages[index])
