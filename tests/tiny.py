@@ -38,4 +38,6 @@ def experiment(method: str = "finetune", backbone: str = "simple_cnn", **over: A
     base = merge(_BASE, {"method": method, "backbone": backbone, "options": _OPTIONS.get(method, {})})
     if backbone == "resnet18":
         base["model"] = {"width": 4, "blocks": [1, 1]}
+    if backbone == "resnet18-deep":
+        base |= {"backbone": "resnet18", "model": {"width": 4, "blocks": [2, 2, 2, 2]}}
     return experiment_from(merge(base, over))

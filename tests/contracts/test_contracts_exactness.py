@@ -9,7 +9,8 @@ from walk import walk
 import tiny
 from lockgate.evaluation.exactness import logits
 
-FIVE = {"tasks": 5, "epochs": 3, "data": {"synthetic_classes": 10, "synthetic_per_class": 20}}
+NETWORKS = ("simple_cnn", "resnet18-deep", "mlp")
+FIVE = {"tasks": 5, "epochs": 3, "data": {"synthetic_classes": 10, "synthetic_per_class": 12}}
 
 
 def largest_change(experiment, on_all_images=False):
@@ -39,7 +40,7 @@ def walk_tasks(experiment):
 
 
 @pytest.mark.parametrize("method", tiny.GATED)
-@pytest.mark.parametrize("backbone", tiny.BACKBONES)
+@pytest.mark.parametrize("backbone", NETWORKS)
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
 def test_past_logits_are_bit_equal_after_every_later_task(method, backbone, optimiser):
     optim = {"optimiser": optimiser, "lr": 0.05 if optimiser == "sgd" else 3e-3}
@@ -52,7 +53,7 @@ def test_past_logits_are_bit_equal_after_every_later_task(method, backbone, opti
     assert change == 0.0
 
 
-@pytest.mark.parametrize("backbone", tiny.BACKBONES)
+@pytest.mark.parametrize("backbone", NETWORKS)
 def test_past_logits_are_bit_equal_when_layers_grow(backbone):
     experiment = tiny.experiment("ccgn", backbone, options={"grow": 0.5, "open_bias": 0.5}, **FIVE)
     widths = []

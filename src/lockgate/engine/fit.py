@@ -81,6 +81,7 @@ class Fit:
         if state.optimiser is not None:
             self.optimiser.load_state_dict(state.optimiser)
         self._saved_at = time.monotonic()
+        self._accuracy: float | None = None  # on held-out data, after the last epoch
 
     def run(self, record: Callable[[dict[str, Any]], None]) -> None:
         """All remaining epochs; ``record`` is given one record for each."""
@@ -106,10 +107,11 @@ class Fit:
             for name, value in losses.items():
                 state.sums[name] = state.sums.get(name, 0.0) + value.detach()
             state.step = step + 1
-            self.progress.step()
             due = time.monotonic() - self._saved_at >= self.experiment.runtime.checkpoint_seconds
-            if due or state.step % CHECK_EVERY == 0 or state.step == self.steps:
+            look = due or state.step % CHECK_EVERY == 0 or state.step == self.steps
+            if look:
                 self.require_finite()
+            self.progress.step(self.note(epoch) if look or step == 0 else None)
             if due and state.step < self.steps:
                 self.save()
         return {name: float(value) / self.steps for name, value in state.sums.items()}
@@ -148,6 +150,7 @@ class Fit:
         right, objective = ranks.from_rank_zero(judged).tolist()
         if not math.isfinite(objective):  # the last step can diverge after its own, finite, loss
             raise self.not_finite("held-out objective")
+        self._accuracy = right
         score = right if selection == "accuracy" else -objective
         if selection != "last" and epoch >= self.learner.first_selectable_epoch and score >= state.best_score:
             state.best_score, state.best_epoch = score, epoch
@@ -167,6 +170,12 @@ class Fit:
         self.state.optimiser = self.optimiser.state_dict()
         self._save(self.state)
         self._saved_at = time.monotonic()
+
+    def note(self, epoch: int) -> str:
+        """Epoch, mean loss so far in it, and accuracy after the one before."""
+        loss = sum(float(value) for value in self.state.sums.values()) / self.state.step
+        accuracy = "" if self._accuracy is None else f"  accuracy {self._accuracy:.3f}"
+        return f"epoch {epoch + 1}/{self.experiment.epochs}  loss {loss:.3f}{accuracy}"
 
     def require_finite(self) -> None:
         """Stop before a loss that is not finite reaches a checkpoint."""

@@ -42,7 +42,7 @@ _RESNET: dict[str, Any] = {
     "backbone": "resnet18",
     "model": ModelConfig(width=16),
     "optim": OptimConfig(batch_size=64),
-    "ours": {"settle": 0.4},
+    "ours": {"gate_lr": 5.0, "settle": 0.3},
 }
 
 _SHORT: dict[str, dict[str, Any]] = {
