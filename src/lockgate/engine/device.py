@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import logging
 import sys
 import warnings
@@ -24,8 +25,12 @@ def make_fabric(experiment: Experiment) -> Any:
     from lightning_fabric.strategies import DDPStrategy
 
     runtime = experiment.runtime
-    # Buffers are shared once an epoch (ranks.share_state) instead of before every step.
-    strategy = DDPStrategy(start_method="spawn", forward_sync_buffers=False) if experiment.devices > 1 else "auto"
+    strategy: Any = "auto"
+    if experiment.devices > 1:
+        # Buffers are shared once an epoch (ranks.share_state) instead of before every step. Newer torch renamed it.
+        known = inspect.signature(torch.nn.parallel.DistributedDataParallel.__init__).parameters
+        sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        strategy = DDPStrategy(start_method="spawn", **{sync: False})
     try:
         return Fabric(
             accelerator=runtime.accelerator, devices=experiment.devices, strategy=strategy, precision=runtime.precision

@@ -1,3 +1,5 @@
+"""What every test shares."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -8,7 +10,7 @@ import torch
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """Tensors here are tiny: threads would only wait for one another."""
+    """Tensors in tests are tiny: threads would only wait for one another."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
