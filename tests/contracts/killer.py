@@ -1,6 +1,6 @@
 """Kill a run with SIGKILL again and again, resume it to its end, and compare it with one that was never killed.
 
-    python killer.py METHOD BACKBONE FOLDER KILLS
+    python killer.py METHOD BACKBONE OPTIONS FOLDER KILLS
 
 Runs in a process of its own: torch is imported once, and each attempt is a forked child, so that ten kills cost
 seconds. Prints one JSON object.
@@ -113,8 +113,8 @@ def outcome(out: Path) -> dict[str, object]:
     }
 
 
-def main(method: str, backbone: str, folder: Path, kills: int) -> None:
-    size = {"tasks": 3, "epochs": 3, "data": {"synthetic_classes": 6, "synthetic_per_class": 30}}
+def main(method: str, backbone: str, options: dict[str, object], folder: Path, kills: int) -> None:
+    size = {"options": options, "tasks": 3, "epochs": 3, "data": {"synthetic_classes": 6, "synthetic_per_class": 30}}
     steady = tiny.experiment(method, backbone, **size)
     restless = tiny.experiment(method, backbone, **size, runtime={"checkpoint_seconds": 0.0})  # after every step
     reference, out = folder / "reference", folder / "killed"
@@ -135,4 +135,4 @@ def main(method: str, backbone: str, folder: Path, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]))

@@ -7,7 +7,7 @@ import torch
 from walk import walk
 
 import tiny
-from lockgate.evaluation.exactness import logits
+from lockgate.evaluation.exactness import audit, logits, promise
 
 NETWORKS = ("simple_cnn", "resnet18-deep", "mlp")
 FIVE = {"tasks": 5, "epochs": 3, "data": {"synthetic_classes": 10, "synthetic_per_class": 12}}
@@ -57,9 +57,12 @@ def test_past_logits_are_bit_equal_after_every_later_task(method, backbone, opti
 def test_past_logits_are_bit_equal_when_layers_grow(backbone):
     experiment = tiny.experiment("ccgn", backbone, options={"grow": 0.5, "open_bias": 0.5}, **FIVE)
     widths = []
+    promises = []
     first: dict[int, torch.Tensor] = {}
     for learner, seen in walk(experiment):
         widths.append(learner.backbone.widths())
+        promises.append(promise(learner, seen[-1]))
+        assert audit(learner, seen, promises).ok
         for task in seen:
             now = logits(learner, task)
             assert torch.equal(first.setdefault(task.id, now), now)

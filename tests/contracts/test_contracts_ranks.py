@@ -45,8 +45,10 @@ def test_two_ranks_compute_what_one_rank_computes(tmp_path):
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
 
 
-def test_past_answers_stay_bit_equal_on_two_ranks_over_five_tasks(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"grow": 0.5, "open_bias": 0.5}], ids=["fixed", "growing"])
+def test_past_answers_stay_bit_equal_on_two_ranks_over_five_tasks(options, tmp_path):
     data = {"synthetic_classes": 10, "synthetic_per_class": 20}
-    summary = run(tiny.experiment("ccgn", tasks=5, devices=2, data=data, epochs=1), tmp_path / "run")
+    experiment = tiny.experiment("ccgn", tasks=5, devices=2, data=data, epochs=3, options=options)
+    summary = run(experiment, tmp_path / "run")
     assert summary["audit"]["ok"]
     assert summary["audit"]["logits"] == 5

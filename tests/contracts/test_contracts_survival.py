@@ -13,15 +13,21 @@ from lockgate.methods import METHODS
 
 KILLER = Path(__file__).with_name("killer.py")
 KILLS = 12
-CASES = [(method, "simple_cnn") for method in METHODS] + [("ccgn", "resnet18")]
+GROWING = {"grow": 0.5, "open_bias": 0.5}
+CASES = [(method, "simple_cnn", {}) for method in METHODS]
+CASES += [("ccgn", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
 
 
-@pytest.mark.parametrize(("method", "backbone"), CASES)
-def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, tmp_path):
-    command = [sys.executable, str(KILLER), method, backbone, str(tmp_path), str(KILLS)]
+@pytest.mark.parametrize(("method", "backbone", "options"), CASES)
+def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, tmp_path):
+    command = [sys.executable, str(KILLER), method, backbone, json.dumps(options), str(tmp_path), str(KILLS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert len(result["kills"]) >= 10, result["kills"]
     assert {"in the middle of a checkpoint", "in the middle of a step"} <= set(result["kills"])
     assert result["killed"] == result["reference"]
+    ends = [record for record in result["killed"]["records"] if record["event"] == "task"]
+    assert all(end["audit"] is None or end["audit"]["ok"] for end in ends)
+    if options:
+        assert ends[-1]["capacity"][0]["width"] > ends[0]["capacity"][0]["width"], "no layer grew"

@@ -71,6 +71,12 @@ class Gated(Lockable):
         """The map being gated."""
         raise NotImplementedError
 
+    def locked_by(self, task: int) -> dict[str, Tensor]:
+        """The filters that ``task`` locked, at the input width of its own time: growth adds zeros behind that."""
+        rows = super().locked_by(task)
+        rows["weight"] = rows["weight"][:, : self.gate(task).squeeze.in_features]
+        return rows
+
     def seal(self, relevant: Tensor, task: int) -> None:
         """AND the relevant set (c_out,) into the gate of ``task`` for ever."""
         self.gate(task).seal.logical_and_(relevant)
