@@ -74,7 +74,8 @@ class Gated(Lockable):
     def locked_by(self, task: int) -> dict[str, Tensor]:
         """The filters that ``task`` locked, at the input width of its own time: growth adds zeros behind that."""
         rows = super().locked_by(task)
-        rows["weight"] = rows["weight"][:, : self.gate(task).squeeze.in_features]
+        if task < len(self.gates):
+            rows["weight"] = rows["weight"][:, : self.gate(task).squeeze.in_features]
         return rows
 
     def seal(self, relevant: Tensor, task: int) -> None:
