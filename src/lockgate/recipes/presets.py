@@ -60,7 +60,12 @@ _SHORT: dict[str, dict[str, Any]] = {
     },
     "cifar10": {"epochs": 4, **_RESNET},
     "imagenet50": {"epochs": 10, **_RESNET},
-    "folder": {"epochs": 10, "optim": OptimConfig(batch_size=32), "ours": {"patience": 3, "settle": 0.3}},
+    # Folders can be small: a few steps do not close gates, so layers grow instead of running out.
+    "folder": {
+        "epochs": 20,
+        "optim": OptimConfig(batch_size=16),
+        "ours": {"patience": 4, "gate_lr": 10.0, "grow": 0.3},
+    },
     "synthetic": {"epochs": 4, "optim": OptimConfig(batch_size=32)},
 }
 
