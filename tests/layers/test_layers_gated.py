@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from lockgate.layers.gated import GatedConv2d, GatedLinear, apply_gate, gated_layers
+from lockgate.layers.gated import GatedConv2d, GatedLinear, apply_gate
 from lockgate.layers.norm import SharedNorm, TaskNorm
 from lockgate.layers.parts import PlainConv2d, PlainLinear, TaskModules
 
@@ -215,8 +215,3 @@ def test_a_shared_norm_is_one_for_all_tasks():
     norm.train()(x, 0)
     assert torch.equal(norm.eval()(x, 0), norm(x, 5))
     assert len(norm.state_dict()) == 5
-
-
-def test_gated_layers_are_found_by_name_in_order():
-    net = nn.Sequential(conv(1, 2, 3), nn.ReLU(), conv(2, 3, 3))
-    assert [name for name, _ in gated_layers(net)] == ["0", "2"]

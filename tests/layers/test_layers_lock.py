@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from lockgate.layers.gated import GatedConv2d, GatedLinear
-from lockgate.layers.lock import FREE, lockable_layers
+from lockgate.layers.lock import FREE
 
 OPTIMISERS = {
     "sgd": lambda p, lr, wd: torch.optim.SGD(p, lr, weight_decay=wd),
@@ -226,7 +226,6 @@ def test_loading_into_a_whole_network_reaches_every_layer():
         net[1].weight.zero_()
     net[1].restore()
     assert torch.equal(net[1].weight[:5], saved[1].weight[:5])
-    assert [name for name, _ in lockable_layers(net)] == ["0", "1"]
 
 
 @pytest.mark.parametrize("kind", ["conv", "linear"])

@@ -10,7 +10,7 @@ from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from lockgate.layers.gate import OPEN_BIAS, ChannelGate
 from lockgate.layers.init import Init
@@ -128,8 +128,3 @@ class GatedLinear(Gated):
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Map (B, in_features)."""
         return F.linear(x, weight.contiguous(), bias)  # a slice would take another kernel: other bits
-
-
-def gated_layers(module: nn.Module) -> list[tuple[str, Gated]]:
-    """Every gated layer inside ``module``, by name, in the order of the forward pass."""
-    return [(name, part) for name, part in module.named_modules() if isinstance(part, Gated)]

@@ -121,8 +121,3 @@ class Lockable(nn.Module):
     def extra_repr(self) -> str:
         """Shape and lock state."""
         return f"weight={tuple(self.weight.shape)}, locked={int(self.locked.sum())}/{self.width}"
-
-
-def lockable_layers(module: nn.Module) -> list[tuple[str, Lockable]]:
-    """Every lockable layer inside ``module``, by name."""
-    return [(name, part) for name, part in module.named_modules() if isinstance(part, Lockable)]
