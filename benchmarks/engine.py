@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from lockgate.config import Experiment, OptimConfig, RuntimeConfig
 from lockgate.engine.device import make_fabric, prepare_process
-from lockgate.engine.fit import Fit, FitState
+from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.progress import Progress
 from lockgate.engine.run import place
 from lockgate.engine.setup import build_learner, validated
@@ -51,7 +51,14 @@ def our_loop(steps: int, method: str = "finetune") -> Callable[[], None]:
     learner.begin_task(task)
     fabric = make_fabric(experiment)
     place(learner, experiment, fabric.device)
-    fit = Fit(fabric, learner, task, data, experiment, FitState(), lambda _: None, Progress(1, 0, quiet=True))
+    fit = Fit(
+        fabric,
+        task_phase(learner, task, data, experiment),
+        experiment,
+        FitState(),
+        lambda _: None,
+        Progress(1, 0, quiet=True),
+    )
 
     def epoch() -> None:
         fit.state.step, fit.state.sums = 0, {}

@@ -11,7 +11,7 @@ from lockgate.config import Experiment, merge
 from lockgate.engine.setup import experiment_from
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
-GATED = ("ccgn",)
+GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
 
 _BASE: dict[str, Any] = {
     "dataset": "synthetic",
@@ -33,7 +33,13 @@ _BASE: dict[str, Any] = {
 }
 
 # Half of the gates start shut, so that one epoch on forty images locks some filters and leaves some free.
-_OPTIONS: dict[str, dict[str, Any]] = {"ccgn": {"open_bias": 0.0, "patience": 1, "gate_lr": 2.0, "park": 0.2}}
+_CCGN: dict[str, Any] = {"open_bias": 0.0, "patience": 1, "gate_lr": 2.0, "park": 0.2, "look": 4}
+_GAN: dict[str, Any] = {"gan_width": 0.02, "gan_iterations": 3, "gan_critic_steps": 2, "gan_batch_size": 8}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "ccgn": _CCGN,
+    "ccgn-episodic": {**_CCGN, "buffer": 20, "shift": 1},
+    "ccgn-generative": {**_CCGN, **_GAN},
+}
 
 
 def experiment(method: str = "finetune", backbone: str = "simple_cnn", **over: Any) -> Experiment:

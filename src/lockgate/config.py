@@ -74,6 +74,7 @@ class OptimConfig:
     optimiser: Literal["sgd", "adamw"] = option("adamw", "SGD with momentum (the paper) or AdamW (short schedules).")
     lr: float = option(3e-3, "Peak learning rate.", gt=0)
     momentum: float = option(0.9, "Momentum of SGD.", ge=0, lt=1)
+    betas: tuple[float, float] = option((0.9, 0.999), "Decay rates of AdamW's two averages.")
     weight_decay: float = option(5e-4, "Weight decay.", ge=0)
     clip: float = option(1.0, "Largest norm of the gradient; 0 turns clipping off.", ge=0)
     batch_size: int = option(128, "Images per step, over all ranks together.", ge=1)

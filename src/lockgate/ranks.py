@@ -42,6 +42,15 @@ def leave() -> None:
         dist.destroy_process_group()
 
 
+def average_gradients(module: nn.Module) -> None:
+    """The mean over ranks of every gradient there is."""
+    if several():
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= dist.get_world_size()
+
+
 @torch.no_grad()
 def share_state(module: nn.Module) -> None:
     """Give every rank the parameters and buffers of rank 0: BatchNorm statistics differ until this is done."""

@@ -98,7 +98,7 @@ def test_a_batch_larger_than_the_task_trains(method, tmp_path):
 @every_method
 def test_training_learns_real_digits(method, tmp_path):
     optim = {"optimiser": "adamw", "lr": 3e-3, "schedule": "one_cycle", "batch_size": 16}
-    options = {"open_bias": 1.5, "patience": 3, "gate_lr": 5.0} if method == "ccgn" else {}
+    options = {"open_bias": 1.5, "patience": 3, "gate_lr": 5.0} if method in tiny.GATED else {}
     model = {"width": 32}
     experiment = tiny.experiment(
         method, dataset="digits", tasks=5, epochs=10, optim=optim, model=model, options=options

@@ -8,7 +8,7 @@ import torch
 
 from lockgate.config import Experiment
 from lockgate.engine.device import make_fabric
-from lockgate.engine.fit import Fit, FitState
+from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.progress import Progress
 from lockgate.engine.run import place
 from lockgate.engine.setup import build_learner, build_scenario
@@ -26,6 +26,8 @@ def walk(experiment: Experiment) -> Iterator[tuple[Learner, tuple[Task, ...]]]:
         data = learner.begin_task(task)
         place(learner, experiment, fabric.device)
         quiet = Progress(1, 0, quiet=True)
-        Fit(fabric, learner, task, data, experiment, FitState(), lambda _: None, quiet).run(lambda _: None)
+        first = learner.preparation(task)
+        for phase in [*([first] if first else []), task_phase(learner, task, data, experiment)]:
+            Fit(fabric, phase, experiment, FitState(), lambda _: None, quiet).run(lambda _: None)
         learner.end_task(task)
         yield learner, scenario.tasks[: task.id + 1]

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from lockgate.config import Experiment, OptimConfig, ScenarioConfig
 from lockgate.engine.device import make_fabric
-from lockgate.engine.fit import Fit, FitState, held_out_objective, steps_per_epoch
+from lockgate.engine.fit import Fit, FitState, held_out_objective, task_phase
 from lockgate.engine.progress import Progress
 from lockgate.engine.run import run
 from lockgate.engine.setup import build_learner, build_scenario, validated
 from lockgate.errors import TrainingError
 from lockgate.methods.base import Learner
+from lockgate.trainee import steps_per_epoch
 from lockgate.types import Batch, Examples, Task
 
 Tiny = Callable[..., Experiment]
@@ -35,7 +36,14 @@ def begin(experiment: Experiment, data: Examples | None = None) -> tuple[Fit, Le
     torch.manual_seed(0)
     own = learner.begin_task(task)
     state, progress = FitState(), Progress(0, 0, quiet=True)
-    fit = Fit(make_fabric(experiment), learner, task, data or own, experiment, state, lambda _: None, progress)
+    fit = Fit(
+        make_fabric(experiment),
+        task_phase(learner, task, data or own, experiment),
+        experiment,
+        state,
+        lambda _: None,
+        progress,
+    )
     return fit, learner, task
 
 
@@ -69,11 +77,11 @@ def test_an_epoch_sees_each_image_at_most_once_in_full_batches(tiny: Tiny, image
 def test_epochs_and_tasks_and_seeds_are_drawn_in_orders_of_their_own(tiny: Tiny) -> None:
     orders = set()
     for seed in (0, 1):
-        fit, learner, task = begin(tiny(seed=seed, optim={"batch_size": 4}))
+        fit, learner, _ = begin(tiny(seed=seed, optim={"batch_size": 4}))
         seen: list[int] = []
         learner.register_forward_pre_hook(lambda _, a, seen=seen: seen.append(int(a[0].x.long().sum())))
         for task_id in (0, 1):
-            fit.task = replace(task, id=task_id)
+            fit.phase = replace(fit.phase, place=(task_id,))
             for epoch in (0, 1):
                 seen.clear()
                 fit.state.step, fit.state.sums = 0, {}
@@ -157,7 +165,7 @@ def test_clipping_bounds_the_step_of_plain_sgd(tiny: Tiny) -> None:
         fit, learner, _ = begin(tiny(optim={**optim, "clip": clip}))
         before = torch.cat([p.detach().flatten().clone() for p in learner.parameters()])
         learner.train()
-        fit.train_step(fit.data.batch(slice(0, 16)))
+        fit.train_step(fit.phase.data.batch(slice(0, 16)))
         moved = float((torch.cat([p.detach().flatten() for p in learner.parameters()]) - before).norm())
         if clip:
             assert moved == pytest.approx(0.5 * clip, rel=1e-3)

@@ -51,7 +51,7 @@ def test_the_digest_does_not_depend_on_the_memory_layout():
 
 
 def promises_of(learner, scenario):
-    return [promise(learner, task) for task in scenario.tasks]
+    return [promise(learner, scenario.tasks[: task.id + 1]) for task in scenario.tasks]
 
 
 def test_an_untouched_learner_passes(learnt):
@@ -62,7 +62,7 @@ def test_an_untouched_learner_passes(learnt):
     assert verdict.tensors == sum(len(m["tensors"]) for m in made)
     assert verdict.logits == 2
     assert verdict.text().startswith("audit passed")
-    assert verdict.to_dict() == {"ok": True, "tensors": verdict.tensors, "logits": 2, "broken": []}
+    assert verdict.to_dict() == {"ok": True, "tensors": verdict.tensors, "logits": 2, "streams": 0, "broken": []}
 
 
 @pytest.mark.parametrize("layer", ["conv1", "conv2", "conv3"])
@@ -126,7 +126,7 @@ def test_a_filter_that_changed_its_owner_is_found(learnt):
 
 def test_a_method_that_keeps_nothing_promises_nothing(learnt):
     learner, scenario = learnt("finetune")
-    assert promise(learner, scenario.tasks[0]) is None
+    assert promise(learner, scenario.tasks[:1]) is None
 
 
 def test_firing_probabilities_are_rows_by_layer_and_task(learnt):

@@ -51,7 +51,7 @@ def test_a_parked_step_is_the_step_with_those_gates_shut(backbone):
     learner.load_state_dict(state)
     park_some(learner)
     learner.wire()  # and now not computed
-    assert any(layer.write is not None for layer in learner.gated.values())
+    assert any(layer.writes for layer in learner.gated.values())
     fast = losses_and_gradients(learner, task)
     torch.testing.assert_close(fast[0], slow[0], rtol=1e-4, atol=1e-5)
     for name, layer in learner.gated.items():
@@ -98,15 +98,15 @@ def test_a_silent_layer_keeps_its_liveliest_channel():
     assert int((~gate.parked).sum()) == 1
 
 
-def test_parking_waits_for_an_epoch_of_sparsity_and_ends_with_the_task():
-    learner, task = begun("simple_cnn", patience=1, park=0.9, open_bias=-1.0)
+def test_parking_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task():
+    learner, task = begun("simple_cnn", patience=1, park=0.9, open_bias=-1.0, look=2)
     learner.train()
     parked = []
-    for epoch in range(3):
-        learner.epoch = epoch
+    for step in range(5):
+        learner.epoch, learner.step = step // 2, step  # epochs of two steps
         learner(Batch(task.train.x, task.train.y, task.train.task))
         parked.append(sum(int(layer.gate(0).parked.sum()) for layer in learner.gated.values()))
-    assert parked[:2] == [0, 0]
-    assert parked[2] > 0
+    assert parked[:4] == [0, 0, 0, 0]  # sparsity sets in at step 2, so step 4 is the first look after it
+    assert parked[4] > 0
     learner.end_task(task)
-    assert all(not layer.gate(0).parked.any() and layer.write is None for layer in learner.gated.values())
+    assert all(not layer.gate(0).parked.any() for layer in learner.gated.values())

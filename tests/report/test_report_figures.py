@@ -95,3 +95,17 @@ def test_ticks_are_round_and_enclose(low, high, expected):
 def test_a_missing_value_lifts_the_pen():
     assert svg.trace([(0, 1.0), (1, 2.0), (2, None), (3, 4.0)]) == "M0 1L1 2M3 4h0"
     assert svg.trace([]) == ""
+
+
+def test_the_critic_is_drawn_for_each_generator_and_only_where_there_is_one(make_run, make_generative):
+    assert figures.critic(records.read(make_run())) is None
+    figure = figures.critic(records.read(make_generative()))
+    assert figure is not None
+    (path,) = [e for e in ElementTree.fromstring(figure.svg).iter(f"{SVG}path") if "line" in (e.get("class") or "")]
+    assert (path.get("d") or "").count("M") == 3  # one stroke a task
+    assert figure.legend == ()
+
+
+def test_generators_leave_the_other_figures_alone(make_episodic, make_generative):
+    expected = _all(records.read(make_episodic()))
+    assert _all(records.read(make_generative())) == expected

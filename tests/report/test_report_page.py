@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 import subprocess
@@ -20,6 +21,9 @@ OPTIONAL = [
     "class_incremental",
     "capacity",
     "macs",
+    "inference",
+    "task_found",
+    "memory",
     "audit",
     "environment",
     "command",
@@ -126,15 +130,102 @@ def test_no_torch_is_imported(make_run):
     assert not {"'torch'", "'numpy'"} & set(re.findall(r"'\w+'", done.stdout))
 
 
+def _text(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def _section(html: str, name: str) -> str:
+    (section,) = re.findall(rf'<section aria-labelledby="{name}">.*?</section>', html, re.DOTALL)
+    return section
+
+
+@pytest.mark.parametrize("missing", OPTIONAL)
+def test_an_optional_part_of_a_generative_run_may_be_missing(make_generative, missing):
+    html = page.write(make_generative(**{missing: None})).read_text(encoding="utf-8")
+    assert "0.953" in html
+    assert "None" not in html
+
+
+def test_how_the_task_was_found_has_its_section(make_episodic):
+    html = page.write(make_episodic()).read_text(encoding="utf-8")
+    text = _text(_section(html, "knowing"))
+    for wanted in (
+        *("0.823", "0.981", "0.641", "0.762", "0.961", "▼ 0.359"),  # right task; 1 - 0.641
+        "stage argmax joint right task after 1 0.990 0.990 1.000 after 2 0.891 0.891 0.902 after 3 0.779 0.788 0.788",
+        "argmax 0.779 joint 0.788 at the end joint wins by 0.010",
+        "numbers of this page are those of argmax.",
+        "500 images, 0.37 MiB kept of past tasks: real images",
+    ):
+        assert wanted in text, wanted
+    assert "Generated" not in text
+    assert "<img" not in html
+    assert "9 sets of stream features and the logits of 3 tasks" in html
+    assert "it goes on learning" in html
+
+
+def test_the_tiles_begin_with_what_a_method_is_for(make_run, make_episodic):
+    def tiles(folder):
+        html = page.write(folder).read_text(encoding="utf-8")
+        return re.findall(r'<dt>([^<]*)</dt><dd class="value">([^<]*)</dd>', html)
+
+    assert tiles(make_run())[:3] == [
+        ("task-incremental", "0.972"),
+        ("class-incremental", "0.779"),
+        ("forgetting", "0.000"),
+    ]
+    assert tiles(make_episodic())[:5] == [
+        ("class-incremental", "0.779"),
+        ("task-incremental", "0.972"),
+        ("right task", "0.788"),
+        ("forgetting", "0.287"),
+        ("memory", "0.37 MiB"),
+    ]
+
+
+def test_methods_that_are_given_the_task_have_no_such_section(make_run):
+    html = page.write(make_run()).read_text(encoding="utf-8")
+    assert "Knowing the task" not in html
+    assert "it goes on learning" not in html
+    assert page.write(make_run(task_found=[[1.0], [0.8, 0.9], [0.6, 0.7, 0.9]])).read_text(encoding="utf-8") == html
+
+
+def test_generated_images_are_in_the_page_and_called_so(make_generative):
+    folder = make_generative()
+    html = page.write(folder).read_text(encoding="utf-8")
+    images = re.findall(r'<img src="data:image/png;base64,([^"]*)" width="(\d+)" height="(\d+)" alt="([^"]*)">', html)
+    assert [base64.b64decode(data) for data, *_ in images] == [
+        (folder / "pictures" / f"generator-{task}.png").read_bytes() for task in range(3)
+    ]
+    assert [rest for _, *rest in images][1] == ["65", "32", "Grid of images made by the generator of task 2 (2, 3)"]
+    text = _text(_section(html, "knowing"))
+    assert "Task 2: 2, 3. Generated images: none of them is real. Trained for 5 epochs, 2 min." in text
+    assert text.count("Generated images") == 3
+    assert "3 generators, 33.00 MiB kept of past tasks: one generator for each task and no real image" in text
+    assert "The critic's loss" in unescape(html)
+    sources = re.findall(r'(?:src|href)="([^"]*)"', html)
+    assert all(source.startswith("data:") for source in sources)
+    assert set(re.findall(r"https?://[^\"' )]*", html)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_pictures_of_tasks_without_names_are_shown(make_generative):
+    folder = make_generative(task_names=None)
+    (folder / "records.jsonl").unlink()
+    text = _text(_section(page.write(folder).read_text(encoding="utf-8"), "knowing"))
+    assert "Task 3. Generated images: none of them is real." in text
+    assert "Trained" not in text
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium to render the page with")
-def test_a_phone_never_scrolls_sideways(make_run, tmp_path: Path):
+def test_a_phone_never_scrolls_sideways(make_generative, tmp_path: Path):
     wide = [[0.9] * (i + 1) for i in range(10)]
     scores = {"matrix": wide, "average": 0.9}
     long = ["a-name-that-does-not-break" * 4, "y" * 120]
-    folder = make_run(
+    folder = make_generative(
         tasks=10,
         task_incremental=scores,
         class_incremental=scores,
+        inference={"argmax": scores, "joint": scores},
+        task_found=wide,
         command="lockgate run " + "x" * 200,
         task_names=[long] * 10,
     )

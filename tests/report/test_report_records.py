@@ -103,3 +103,66 @@ def test_only_a_plain_true_passes_an_audit(make_run):
         audit = records.read(make_run(audit={"ok": ok})).summary.audit
         assert audit is not None
         assert not audit.ok
+
+
+def test_what_a_class_incremental_method_writes_is_read(make_episodic):
+    summary = records.read(make_episodic()).summary
+    assert list(summary.inference) == ["argmax", "joint"]
+    assert summary.inference["argmax"] == summary.class_incremental
+    assert summary.inference["joint"].matrix[-1] == (0.66, 0.76, 0.945)
+    assert summary.task_found == ((1.0,), (0.823, 0.981), (0.641, 0.762, 0.961))
+    assert summary.memory is not None
+    assert (summary.memory.images, summary.memory.bytes) == (500, 392000)
+    assert summary.audit is not None
+    assert summary.audit.streams == 9
+
+
+def test_a_run_from_before_these_keys_is_read(make_run):
+    run = records.read(make_run())
+    assert run.summary.inference == {}
+    assert run.summary.task_found == run.generators == run.pictures == ()
+    assert run.summary.memory is None
+    assert run.summary.audit is not None
+    assert run.summary.audit.streams is None
+
+
+def test_null_is_as_good_as_missing(make_run):
+    folder = make_run()
+    before = records.read(folder).summary
+    assert records.read(make_run(inference=None, task_found=None, memory=None)).summary == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"inference": {"argmax": {"matrix": []}}}, "no rows"),
+        ({"inference": [1]}, "AttributeError"),
+        ({"task_found": []}, "no rows"),
+        ({"task_found": [["x"]]}, "TypeError"),
+        ({"memory": {"images": 3}}, "bytes"),
+        ({"memory": 3}, "TypeError"),
+    ],
+)
+def test_the_newer_keys_must_have_their_shape(make_episodic, changes, said):
+    with pytest.raises(RunFolderError, match=rf"(?s){said}.*Wanted.*Remedy"):
+        records.read(make_episodic(**changes))
+
+
+def test_training_a_generator_is_no_epoch_of_the_task(make_generative):
+    run = records.read(make_generative())
+    assert [(e.task, e.epoch) for e in run.epochs] == [(t, e) for t in range(3) for e in range(4)]
+    assert [(e.task, e.epoch) for e in run.generators] == [(t, e) for t in range(3) for e in range(5)]
+    assert run.generators[1].losses == {"critic": -4.0, "penalty": 0.5, "generator": 3.0}
+    assert run.generators[1].seconds == 30.0
+
+
+def test_pictures_come_by_task_and_only_whole_ones(make_generative):
+    folder = make_generative()
+    pictures = folder / "pictures"
+    whole = (pictures / "generator-2.png").read_bytes()
+    (pictures / "generator-10.png").write_bytes(whole)
+    (pictures / "generator-1.png").write_bytes(whole[:-5])
+    (pictures / "generator-3.png").write_text("no picture at all")
+    (pictures / "other.png").write_bytes(whole)
+    found = records.read(folder).pictures
+    assert [(picture.task, picture.size) for picture in found] == [(0, (64, 32)), (2, (66, 32)), (10, (66, 32))]

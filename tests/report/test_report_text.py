@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lockgate.report import records, text, words
 
 
@@ -64,3 +66,81 @@ def test_words():
     assert words.change(-0.0001) == "0.000"
     assert words.mean((None, 0.5, 1.0)) == 0.75
     assert words.mean((None,)) is None
+
+
+def test_a_method_that_finds_the_task_is_judged_by_that_first(make_episodic):
+    def outcome(**changes):
+        return words.outcome(records.read(make_episodic(**changes)).summary)
+
+    head = "0.779 class-incremental average; 0.972 with the task given"
+    whole = f"{head}; right task 0.788; 500 images, 0.37 MiB kept; audit passed"
+    assert outcome() == whole
+    assert outcome(audit={"ok": False}) == whole.replace("passed", "FAILED")
+    assert outcome(memory={"images": 0, "bytes": 33 * 2**20}).endswith("; 3 generators, 33.00 MiB kept; audit passed")
+    assert outcome(audit=None, memory=None, task_found=None) == head
+    assert "nothing forgotten" not in whole  # the task classifier does change
+    assert outcome(inference=None) == "0.972 average, nothing forgotten: audit passed"
+    assert outcome(class_incremental=None) == "0.972 average, nothing forgotten: audit passed"
+
+
+def test_how_the_task_was_found_follows_the_matrix(make_episodic):
+    said = text.matrix_text(records.read(make_episodic()).summary)
+    _, _, matrix, knowing, capacity = said.split("\n\n")
+    assert matrix.startswith("Class-incremental accuracy")
+    assert capacity.startswith("Filters in use")
+    assert knowing.splitlines() == [
+        "Knowing the task",
+        "  inference: argmax 0.779, joint 0.788: joint wins by 0.010 (the matrix above is of argmax)",
+        "  put into the right task at the end: 0.641 0.762 0.961, mean 0.788",
+        "  memory kept: 500 images, 0.37 MiB",
+        "  audit passed: 123 sealed tensors, 9 sets of stream features and the logits of 3 tasks are the same, "
+        "bit for bit",
+    ]
+
+
+def test_a_failed_audit_is_said_in_the_terminal(make_episodic):
+    said = text.matrix_text(records.read(make_episodic(audit={"ok": False, "tensors": 2, "logits": 1})).summary)
+    assert "  audit FAILED: 2 sealed tensors and the logits of 1 task were compared, and something has changed" in said
+    assert "bit for bit" not in said
+
+
+def test_methods_that_are_given_the_task_say_nothing_about_finding_it(make_run):
+    before = text.matrix_text(records.read(make_run()).summary)
+    assert "Knowing the task" not in before
+    found = [[1.0], [0.8, 0.9], [0.6, 0.7, 0.9]]
+    assert text.matrix_text(records.read(make_run(task_found=found)).summary) == before
+
+
+def test_no_kind_of_inference_wins_by_less_than_can_be_seen(make_episodic):
+    def said(**averages):
+        kinds = {kind: {"matrix": [[0.5]], "average": value} for kind, value in averages.items()}
+        return words.kinds(records.read(make_episodic(inference=kinds)).summary)
+
+    assert said(argmax=0.7, joint=0.7004) == "argmax 0.700, joint 0.700: no difference"
+    assert said(argmax=0.75, joint=0.7) == "argmax 0.750, joint 0.700: argmax wins by 0.050"
+    assert said(joint=0.7) == "joint 0.700"
+
+
+def test_the_kind_that_answered_is_named_only_where_one_did(make_episodic):
+    summary = records.read(make_episodic()).summary
+    assert words.answering(summary) == "argmax"
+    same = {"argmax": summary.inference["argmax"], "joint": summary.inference["argmax"]}
+    assert words.answering(replace(summary, inference=same)) is None
+    assert words.answering(replace(summary, class_incremental=summary.inference["joint"])) == "joint"
+
+
+def test_sizes_are_in_mebibytes():
+    assert words.mebibytes(500 * 784) == "0.37 MiB"
+    assert words.mebibytes(12800) == "0.01 MiB"
+    assert words.mebibytes(64) == "< 0.01 MiB"
+    assert words.mebibytes(0) == "0.00 MiB"
+
+
+def test_what_is_kept(make_episodic):
+    def kept(**memory):
+        return words.memory(records.read(make_episodic(memory=memory)).summary)
+
+    assert kept(images=1, bytes=2**20) == "1 image, 1.00 MiB"
+    assert kept(images=2000, bytes=2000 * 3072) == "2,000 images, 5.86 MiB"
+    assert kept(images=0, bytes=34603008) == "3 generators, 33.00 MiB"
+    assert kept(images=0, bytes=0) == "nothing, 0.00 MiB"

@@ -1,4 +1,4 @@
-"""One task's training: the only loop there is."""
+"""Training in one phase of a run: the only loop there is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from lockgate import ranks
+from lockgate.augment import flip, shift
 from lockgate.config import Experiment
-from lockgate.engine.augment import flip, shift
 from lockgate.engine.checkpoint import State
 from lockgate.engine.optim import lr_factor, make_optimiser, set_lr
 from lockgate.engine.progress import Progress
@@ -21,6 +21,7 @@ from lockgate.errors import TrainingError
 from lockgate.evaluation.accuracy import BATCH, accuracy
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive, generator
+from lockgate.trainee import Judgement, Phase, steps_per_epoch
 from lockgate.types import Batch, Examples, Task
 
 CHECK_EVERY = 50
@@ -60,24 +61,24 @@ class FitState:
 
 
 class Fit:
-    """Trains a learner on one task, from wherever ``state`` says, and reloads the weights of the selected epoch."""
+    """Trains in one phase, from wherever ``state`` says, and reloads the weights of the selected epoch."""
 
     def __init__(
         self,
         fabric: Any,
-        learner: Learner,
-        task: Task,
-        data: Examples,
+        phase: Phase,
         experiment: Experiment,
         state: FitState,
         save: Callable[[FitState], None],
         progress: Progress,
     ) -> None:
-        self.fabric, self.learner, self.task, self.data = fabric, learner, task, data
+        self.fabric, self.phase, self.trainee = fabric, phase, phase.trainee
         self.experiment, self.state, self.progress = experiment, state, progress
         self._save = save
-        self.steps = steps_per_epoch(len(data), experiment.optim.batch_size)
-        self.model, self.optimiser = fabric.setup(learner, make_optimiser(learner, experiment.optim))
+        self.model: Any = phase.trainee
+        self.optimiser: Any = make_optimiser(phase.trainee, phase.optim)
+        if phase.trainee.wrapped:
+            self.model, self.optimiser = fabric.setup(self.model, self.optimiser)
         if state.optimiser is not None:
             self.optimiser.load_state_dict(state.optimiser)
         self._saved_at = time.monotonic()
@@ -85,85 +86,94 @@ class Fit:
 
     def run(self, record: Callable[[dict[str, Any]], None]) -> None:
         """All remaining epochs; ``record`` is given one record for each."""
-        for epoch in range(self.state.epoch, self.experiment.epochs):
+        for epoch in range(self.state.epoch, self.phase.epochs):
             start = time.monotonic()
             losses = self.train_epoch(epoch)
             record({**self.close_epoch(epoch), "losses": losses, "seconds": time.monotonic() - start})
             self.save()
         if self.state.best is not None:
-            self.learner.load_state_dict(self.state.best)
+            self.trainee.load_state_dict(self.state.best)
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """The remaining steps of an epoch; returns the mean of each loss."""
-        seed, state, config = self.experiment.seed, self.state, self.experiment.optim
-        order = torch.randperm(len(self.data), generator=generator(seed, "order", self.task.id, epoch))
-        self.learner.epoch = epoch
-        self.learner.train()
-        for step in range(state.step, self.steps):
-            torch.manual_seed(derive(seed, "step", self.task.id, epoch, step, ranks.rank()))
-            self.learner.progress = (epoch * self.steps + step) / (self.experiment.epochs * self.steps)
-            set_lr(self.optimiser, lr_factor(config, epoch, self.learner.progress))
+        seed, state, phase, trainee = self.experiment.seed, self.state, self.phase, self.trainee
+        order = torch.randperm(len(phase.data), generator=generator(seed, "order", *phase.place, epoch))
+        trainee.epoch = epoch
+        trainee.train()
+        for step in range(state.step, phase.steps):
+            torch.manual_seed(derive(seed, "step", *phase.place, epoch, step, ranks.rank()))
+            trainee.step = epoch * phase.steps + step
+            trainee.progress = trainee.step / (phase.epochs * phase.steps)
+            set_lr(self.optimiser, lr_factor(phase.optim, epoch, trainee.progress))
             losses = self.train_step(self.draw(order, step))
             for name, value in losses.items():
                 state.sums[name] = state.sums.get(name, 0.0) + value.detach()
             state.step = step + 1
             due = time.monotonic() - self._saved_at >= self.experiment.runtime.checkpoint_seconds
-            look = due or state.step % CHECK_EVERY == 0 or state.step == self.steps
+            look = due or state.step % CHECK_EVERY == 0 or state.step == phase.steps
             if look:
                 self.require_finite()
             self.progress.step(self.note(epoch) if look or step == 0 else None)
-            if due and state.step < self.steps:
+            if due and state.step < phase.steps:
                 self.save()
-        return {name: float(value) / self.steps for name, value in state.sums.items()}
+        return {name: float(value) / phase.steps for name, value in state.sums.items()}
 
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
         """One step of the optimiser."""
         losses: dict[str, Tensor] = self.model(batch)
-        self.fabric.backward(torch.stack(list(losses.values())).sum())
-        self.learner.after_backward()
-        if self.experiment.optim.clip:
-            self.fabric.clip_gradients(
-                self.model, self.optimiser, max_norm=self.experiment.optim.clip, error_if_nonfinite=False
-            )
+        self.backward(torch.stack(list(losses.values())).sum())
+        self.trainee.after_backward()
+        self.clip()
         self.optimiser.step()
         self.optimiser.zero_grad()
-        self.learner.after_step()
+        self.trainee.after_step()
         return losses
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients of the whole batch, on every rank."""
+        if self.trainee.wrapped:
+            self.fabric.backward(loss)
+        else:
+            loss.backward()  # type: ignore[no-untyped-call]
+            ranks.average_gradients(self.trainee)
+
+    def clip(self) -> None:
+        """Bound the norm of the gradient."""
+        largest = self.phase.optim.clip
+        if largest and self.trainee.wrapped:
+            self.fabric.clip_gradients(self.model, self.optimiser, max_norm=largest, error_if_nonfinite=False)
+        elif largest:
+            torch.nn.utils.clip_grad_norm_(self.trainee.parameters(), largest)
 
     def draw(self, order: Tensor, step: int) -> Batch:
         """This rank's share of one batch, on the device."""
-        size, world = self.experiment.optim.batch_size, ranks.world_size()
-        index = order[step * size : (step + 1) * size]
-        index = index[: len(index) // world * world][ranks.rank() :: world]
-        x, y, task = (part.to(self.fabric.device, non_blocking=True) for part in self.data.batch(index))
-        x = shift(x, self.experiment.optim.shift)
-        return Batch(flip(x) if self.experiment.optim.flip else x, y, task)
+        optim, world = self.phase.optim, ranks.world_size()
+        size = min(optim.batch_size, len(order)) // world * world
+        index = order[torch.arange(step * optim.batch_size, step * optim.batch_size + size) % len(order)]
+        index = index[ranks.rank() :: world]
+        x, y, task = (part.to(self.fabric.device, non_blocking=True) for part in self.phase.data.batch(index))
+        x = shift(x, optim.shift)
+        return Batch(flip(x) if optim.flip else x, y, task)
 
     def close_epoch(self, epoch: int) -> dict[str, Any]:
-        """Judge the epoch on the task's held-out data and keep its weights if they are the best so far."""
-        ranks.share_state(self.learner)
-        state, selection = self.state, self.experiment.optim.selection
-        parts = self.task.parts or (self.task,)
-        right = sum(accuracy(self.learner, part.val, part.id) for part in parts) / len(parts)
-        objective = held_out_objective(self.learner, self.task.val)
-        judged = torch.tensor([right, objective], dtype=torch.float64, device=self.fabric.device)
+        """Judge the epoch on held-out data and keep its weights if they are the best so far."""
+        ranks.share_state(self.trainee)
+        state, phase = self.state, self.phase
+        state.epoch, state.step, state.sums = epoch + 1, 0, {}
+        record = {"task": phase.place[0], "epoch": epoch, "lr": self.optimiser.param_groups[0]["lr"]}
+        if phase.judge is None:
+            return {"event": str(phase.place[-1]), **record}
+        judged = torch.tensor(phase.judge(), dtype=torch.float64, device=self.fabric.device)
         right, objective = ranks.from_rank_zero(judged).tolist()
         if not math.isfinite(objective):  # the last step can diverge after its own, finite, loss
             raise self.not_finite("held-out objective")
         self._accuracy = right
-        score = right if selection == "accuracy" else -objective
-        if selection != "last" and epoch >= self.learner.first_selectable_epoch and score >= state.best_score:
+        score = right if phase.optim.selection == "accuracy" else -objective
+        selectable = phase.optim.selection != "last" and epoch >= self.trainee.first_selectable_epoch
+        if selectable and score >= state.best_score:
             state.best_score, state.best_epoch = score, epoch
-            state.best = {name: value.detach().clone() for name, value in self.learner.state_dict().items()}
-        state.epoch, state.step, state.sums = epoch + 1, 0, {}
-        return {
-            "event": "epoch",
-            "task": self.task.id,
-            "epoch": epoch,
-            "val_objective": objective,
-            "val_accuracy": right,
-            "lr": self.optimiser.param_groups[0]["lr"],
-        }
+            state.best = {name: value.detach().clone() for name, value in self.trainee.state_dict().items()}
+        return {"event": "epoch", **record, "val_objective": objective, "val_accuracy": right}
 
     def save(self) -> None:
         """Checkpoint now."""
@@ -175,7 +185,7 @@ class Fit:
         """Epoch, mean loss so far in it, and accuracy after the one before."""
         loss = sum(float(value) for value in self.state.sums.values()) / self.state.step
         accuracy = "" if self._accuracy is None else f"  accuracy {self._accuracy:.3f}"
-        return f"epoch {epoch + 1}/{self.experiment.epochs}  loss {loss:.3f}{accuracy}"
+        return f"epoch {epoch + 1}/{self.phase.epochs}  loss {loss:.3f}{accuracy}"
 
     def require_finite(self) -> None:
         """Stop before a loss that is not finite reaches a checkpoint."""
@@ -185,21 +195,31 @@ class Fit:
 
     def not_finite(self, what: str) -> TrainingError:
         """The error that stops a run that has diverged."""
+        where = f"task {self.phase.place[0]}, epoch {self.state.epoch}, step {self.state.step}"
         return TrainingError(
-            f"The {what} is not finite at task {self.task.id}, epoch {self.state.epoch}, step {self.state.step}. The "
-            "last good state is kept in the run's checkpoints. Lower `optim.lr`, keep `optim.clip` on, or look for "
-            "broken images; then start a new run."
+            f"The {what} is not finite at {where}. The last good state is kept in the run's checkpoints. "
+            "Lower `optim.lr`, keep `optim.clip` on, or look for broken images; then start a new run."
         )
 
 
-def steps_per_epoch(images: int, batch_size: int) -> int:
-    """Full batches in an epoch; a data set smaller than a batch is one batch."""
-    return max(1, images // batch_size)
+def task_phase(learner: Learner, task: Task, data: Examples, experiment: Experiment) -> Phase:
+    """Training of ``learner`` on a task, judged on the task's held-out data."""
+
+    def judge() -> Judgement:
+        parts = task.parts or (task,)
+        right = sum(accuracy(learner, part.val, part.id) for part in parts) / len(parts)
+        return Judgement(right, held_out_objective(learner, task.val))
+
+    steps = steps_per_epoch(len(data), experiment.optim.batch_size)
+    return Phase((task.id,), learner, data, experiment.epochs, steps, experiment.optim, judge)
 
 
 @torch.no_grad()
 def held_out_objective(learner: Learner, examples: Examples) -> float:
-    """The method's whole objective on held-out data, without noise: what the paper selects models by."""
+    """The method's whole objective on held-out data, without noise: what the paper selects models by.
+
+    A task loss is taken on the images it is rehearsed on: nothing is held out of a memory.
+    """
     learner.eval()
     device = learner.input.mean.device
     total = 0.0

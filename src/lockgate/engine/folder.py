@@ -1,4 +1,4 @@
-"""The run folder: config.yaml, records.jsonl, summary.json, checkpoints/. One process at a time may write to it."""
+"""The run folder: config.yaml, records.jsonl, summary.json, checkpoints/, pictures/. One process at a time writes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from lockgate.config import Experiment, build, read_yaml
 from lockgate.errors import ConfigError, RunFolderError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class RunFolder:
@@ -21,6 +24,7 @@ class RunFolder:
         self.records = path / "records.jsonl"
         self.summary = path / "summary.json"
         self.checkpoints = path / "checkpoints"
+        self.pictures = path / "pictures"
 
     def create(self, experiment: Experiment, command: str) -> None:
         """Make the folder for a new run; refuse one that holds a run already."""
@@ -82,6 +86,14 @@ class RunFolder:
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Write summary.json whole."""
         write_atomically(self.summary, json.dumps(summary, indent=1) + "\n")
+
+    def write_picture(self, name: str, image: Tensor) -> None:
+        """Write pictures/``name``.png from an image (C, H, W) uint8, grey or colour."""
+        from PIL import Image
+
+        self.pictures.mkdir(exist_ok=True)
+        array = image.squeeze(0).numpy() if len(image) == 1 else image.permute(1, 2, 0).numpy()
+        Image.fromarray(array).save(self.pictures / f"{name}.png")
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -7,21 +7,21 @@ import math
 import torch
 
 from lockgate.config import OptimConfig
-from lockgate.methods.base import Learner
+from lockgate.trainee import Trainee
 
 WARM_UP, START, END = 0.3, 1 / 25, 1e-4
 """One-cycle: the share of steps going up, and the first and last factor."""
 
 
-def make_optimiser(learner: Learner, config: OptimConfig) -> torch.optim.Optimizer:
+def make_optimiser(trainee: Trainee, config: OptimConfig) -> torch.optim.Optimizer:
     """A new optimiser for a task: no stale momentum from the one before."""
-    groups = [group for group in learner.parameter_groups(config.lr) if group["params"]]
+    groups = [group for group in trainee.parameter_groups(config.lr) if group["params"]]
     if config.optimiser == "sgd":
         made: torch.optim.Optimizer = torch.optim.SGD(
             groups, lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
         )
     else:
-        made = torch.optim.AdamW(groups, lr=config.lr, weight_decay=config.weight_decay)
+        made = torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay)
     for group in made.param_groups:
         group["peak_lr"] = group["lr"]
     return made

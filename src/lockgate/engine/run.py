@@ -1,6 +1,6 @@
 """A run from its first task to its last, or from wherever it was killed.
 
-    for each task:  begin_task -> fit (checkpoints inside) -> end_task -> evaluate -> record -> checkpoint
+    for each task:  begin_task -> fit, in one phase or two -> end_task -> evaluate -> record -> checkpoint
 
 To resume inside a task, the learner is taken back to the end of the task before, ``begin_task`` is called again (it is
 cheap and deterministic), and the state inside the task is loaded on top.
@@ -20,7 +20,7 @@ from lockgate.config import Experiment
 from lockgate.engine import checkpoint
 from lockgate.engine.checkpoint import Checkpoint
 from lockgate.engine.device import make_fabric, prepare_process
-from lockgate.engine.fit import Fit, FitState, steps_per_epoch
+from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.folder import RunFolder
 from lockgate.engine.progress import Progress
 from lockgate.engine.records import Records
@@ -31,7 +31,8 @@ from lockgate.evaluation import accuracy, exactness, macs
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive
 from lockgate.scenario import Scenario, join
-from lockgate.types import Examples, Task
+from lockgate.trainee import Phase, steps_per_epoch
+from lockgate.types import Task
 
 
 def run(experiment: Experiment, out: Path, command: str | None = None) -> dict[str, Any]:
@@ -119,13 +120,14 @@ class Run:
 
     def go(self) -> dict[str, Any]:
         """All remaining tasks, then the summary."""
-        epochs, batch_size = self.experiment.epochs, self.experiment.optim.batch_size
-        steps = [steps_per_epoch(len(stage.train), batch_size) for stage in self.stages]  # of one epoch
-        done = epochs * sum(steps[: self.stage])
-        if self._inside is not None:
-            inside = self._inside.manifest()["meta"]["fit"]
-            done += inside["epoch"] * steps[self.stage] + inside["step"]
-        with Progress(epochs * sum(steps), done, quiet=not self.first) as self.progress:
+        optim = self.experiment.optim
+        steps = [  # of each stage
+            self.learner.preparation_steps
+            + self.experiment.epochs * steps_per_epoch(len(stage.train), optim.batch_size)
+            for stage in self.stages
+        ]
+        done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
+        with Progress(sum(steps), done, quiet=not self.first) as self.progress:
             for index in range(self.stage, len(self.stages)):
                 self._clock = time.monotonic()
                 self._stage(index, self.stages[index])
@@ -137,48 +139,63 @@ class Run:
 
     def _stage(self, index: int, task: Task) -> None:
         self.stage = index
-        data, state = self._begin(task)
         label = f"task {index + 1}/{len(self.stages)}"
-        self.progress.stage(label)
-        fit = Fit(self.fabric, self.learner, task, data, self.experiment, state, self._save_fit, self.progress)
-        fit.run(lambda record: self._record_epoch(label, record))
+        phases, begin, state = self._begin(task)
+        for number, phase in list(enumerate(phases))[begin:]:
+            self.progress.stage(label if phase is phases[-1] else f"{label}  {phase.place[-1]}")
+            before = sum(p.epochs * p.steps for p in phases[:number])
+            save = functools.partial(self._save_fit, number, phase, before)
+            fit = Fit(self.fabric, phase, self.experiment, state, save, self.progress)
+            fit.run(functools.partial(self._record_epoch, label, phase))
+            self._keep_picture(phase)
+            ended, state = fit.state, FitState()
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)
         ranks.share_state(self.learner)
-        self._record_task(label, index, task, fit.state)
+        self._record_task(label, index, task, ended)
         self._save("task", {"stage": index + 1, "records": self.records.length, "seconds": 0.0})
         self._before = 0.0
 
-    def _begin(self, task: Task) -> tuple[Examples, FitState]:
-        """Call ``begin_task``, and load the state inside the task if the run was killed there."""
+    def _begin(self, task: Task) -> tuple[list[Phase], int, FitState]:
+        """Call ``begin_task``; what to train, and from where if the run was killed inside this task."""
         torch.manual_seed(derive(self.experiment.seed, "begin", task.id))
         data = self.learner.begin_task(task)
-        state = FitState()
+        number, state = 0, FitState()
         if self._inside is not None:
             tensors = self._inside.tensors("learner")
             assert tensors is not None
             self.learner.load_state_dict(tensors)
-            meta = self._inside.manifest()["meta"]["fit"]
-            state = FitState.from_meta(meta, self._inside.tensors("best"), self._inside.optimiser())
+            meta = self._inside.manifest()["meta"]
+            number = meta["phase"]
+            state = FitState.from_meta(meta["fit"], self._inside.tensors("best"), self._inside.optimiser())
             self._inside = None
         place(self.learner, self.experiment, self.fabric.device)
-        return data, state
+        first = self.learner.preparation(task)
+        phases = [first] if first else []
+        return [*phases, task_phase(self.learner, task, data, self.experiment)], number, state
+
+    def _keep_picture(self, phase: Phase) -> None:
+        if self.first and phase.picture is not None:
+            name = "-".join(str(part) for part in reversed(phase.place))
+            self.folder.write_picture(name, phase.picture().cpu())
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _record_epoch(self, label: str, record: dict[str, Any]) -> None:
+    def _record_epoch(self, label: str, phase: Phase, record: dict[str, Any]) -> None:
         self.records.append(record)
-        losses = "  ".join(f"{name} {value:.4f}" for name, value in record["losses"].items())
+        name = "" if record["event"] == "epoch" else f"{record['event']}  "
+        losses = "  ".join(f"{key} {value:.4f}" for key, value in record["losses"].items())
+        judged = f"held-out accuracy {record['val_accuracy']:.4f}  " if "val_accuracy" in record else ""
         self.progress.say(
-            f"{label}  epoch {record['epoch'] + 1}/{self.experiment.epochs}  {losses}  "
-            f"held-out accuracy {record['val_accuracy']:.4f}  {record['seconds']:.1f} s"
+            f"{label}  {name}epoch {record['epoch'] + 1}/{phase.epochs}  {losses}  {judged}{record['seconds']:.1f} s"
         )
 
     def _record_task(self, label: str, index: int, task: Task, state: FitState) -> None:
         seen = self.scenario.tasks[: len(self.learner.heads)]
-        made = exactness.promise(self.learner, task)
+        made = exactness.promise(self.learner, seen)
         promises = [r["promise"] for r in self.records.read() if r["event"] == "task" and r["promise"]]
         promises += [made] if made else []
+        open_ = accuracy.without_task(self.learner, seen)
         verdict = exactness.audit(self.learner, self.scenario.tasks, promises) if promises else None
         record = {
             "event": "task",
@@ -187,7 +204,10 @@ class Run:
             "threads": torch.get_num_threads(),
             "best_epoch": state.best_epoch,
             "task_incremental": accuracy.task_incremental(self.learner, seen),
-            "class_incremental": accuracy.class_incremental(self.learner, seen),
+            "class_incremental": open_.rows[self.learner.inference] if open_ else None,
+            "inference": open_.rows if open_ else None,
+            "task_found": open_.task_found if open_ else None,
+            "memory": self.learner.remembered(),
             "capacity": [entry.to_dict() for entry in self.learner.capacity()],
             "macs": macs.stage_macs(self.learner, seen),
             "promise": made,
@@ -202,6 +222,8 @@ class Run:
         if record["class_incremental"]:
             row = " ".join(f"{value:.4f}" for value in record["class_incremental"])
             self.progress.say(f"{label}  test accuracy, no task given: {row}")
+            found = " ".join(f"{value:.4f}" for value in record["task_found"])
+            self.progress.say(f"{label}  test images put into the right task: {found}")
         if record["capacity"]:
             used = ", ".join(f"{e['layer']} {e['used']}/{e['width']}" for e in record["capacity"])
             self.progress.say(f"{label}  filters locked: {used}")
@@ -215,8 +237,15 @@ class Run:
     def _seconds(self) -> float:
         return self._before + time.monotonic() - self._clock
 
-    def _save_fit(self, state: FitState) -> None:
-        meta = {"stage": self.stage, "records": self.records.length, "seconds": self._seconds(), "fit": state.meta()}
+    def _save_fit(self, number: int, phase: Phase, before: int, state: FitState) -> None:
+        meta = {
+            "stage": self.stage,
+            "phase": number,
+            "done": before + state.epoch * phase.steps + state.step,
+            "records": self.records.length,
+            "seconds": self._seconds(),
+            "fit": state.meta(),
+        }
         states = {} if state.best is None else {"best": state.best}
         self._save("fit", meta, states, state.optimiser)
 

@@ -34,6 +34,9 @@ def make_summary(
         "task_names": [list(scenario.names(task)) for task in scenario.tasks],
         "task_incremental": summarise([record["task_incremental"] for record in ends]),
         "class_incremental": None if None in without_task else summarise(without_task),
+        "inference": _inference(ends),
+        "task_found": None if None in without_task else [record["task_found"] for record in ends],
+        "memory": ends[-1]["memory"],
         "capacity": _capacity(ends),
         "macs": _macs(ends),
         "audit": ends[-1]["audit"],
@@ -62,6 +65,12 @@ def _cpu() -> str:
         return platform.processor()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def _inference(ends: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What each kind of inference comes to without a task, where there are several."""
+    kinds = ends[-1]["inference"] or {}
+    return {kind: summarise([end["inference"][kind] for end in ends]) for kind in kinds} if len(kinds) > 1 else None
 
 
 def _capacity(ends: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,14 +16,14 @@ Matrix = list[list[float]]
 
 
 @torch.no_grad()
-def accuracy(learner: Learner, examples: Examples, task: int | None, offset: int = 0) -> float:
-    """Share of ``examples`` classified right. Without a task, their classes begin at ``offset`` among all seen."""
+def accuracy(learner: Learner, examples: Examples, task: int) -> float:
+    """Share of ``examples`` classified right, the task given."""
     learner.eval()
     device = learner.input.mean.device
     right = 0
     for start in range(0, len(examples), BATCH):
         x, y, _ = examples.batch(slice(start, start + BATCH))
-        right += int((learner.predict(x.to(device), task).argmax(1).cpu() == y + offset).sum())
+        right += int((learner.predict(x.to(device), task).argmax(1).cpu() == y).sum())
     return right / len(examples)
 
 
@@ -31,12 +32,47 @@ def task_incremental(learner: Learner, tasks: Sequence[Task]) -> list[float]:
     return [accuracy(learner, task.test, task.id) for task in tasks]
 
 
-def class_incremental(learner: Learner, tasks: Sequence[Task]) -> list[float] | None:
-    """Test accuracy on each task among all classes seen so far; None where the method needs the task."""
+@dataclass(frozen=True)
+class WithoutTask:
+    """Test accuracy on each task seen, among all classes seen so far."""
+
+    rows: dict[str, list[float]]
+    """By kind of inference."""
+    task_found: list[float]
+    """Share of each task's images that the first kind of inference puts into the right task."""
+
+
+@torch.no_grad()
+def without_task(learner: Learner, tasks: Sequence[Task]) -> WithoutTask | None:
+    """Accuracy with no task given, by every kind of inference; None where the method needs the task."""
     if not learner.class_incremental:
         return None
-    offsets = [sum(len(t.classes) for t in tasks[:i]) for i in range(len(tasks))]
-    return [accuracy(learner, task.test, None, offset) for task, offset in zip(tasks, offsets, strict=True)]
+    learner.eval()
+    device = learner.input.mean.device
+    owner = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])  # the task of each class
+    found: list[float] = []
+    rows: dict[str, list[float]] = {}
+    offset = 0
+    for task in tasks:
+        right: dict[str, int] = {}
+        in_task = 0
+        for start in range(0, len(task.test), BATCH):
+            x, y, _ = task.test.batch(slice(start, start + BATCH))
+            for index, (kind, scores) in enumerate(learner.answers(x.to(device)).items()):
+                answer = scores.argmax(1).cpu()
+                right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
+                in_task += 0 if index else int((owner[answer] == task.id).sum())
+        for kind, count in right.items():
+            rows.setdefault(kind, []).append(count / len(task.test))
+        found.append(in_task / len(task.test))
+        offset += len(task.classes)
+    return WithoutTask(rows, found)
+
+
+def class_incremental(learner: Learner, tasks: Sequence[Task]) -> list[float] | None:
+    """Test accuracy on each task among all classes seen so far; None where the method needs the task."""
+    found = without_task(learner, tasks)
+    return None if found is None else found.rows[learner.inference]
 
 
 def summarise(matrix: Matrix) -> dict[str, Any]:

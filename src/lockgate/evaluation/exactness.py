@@ -15,7 +15,8 @@ from lockgate.methods.base import Learner
 from lockgate.types import Task
 
 Promise = dict[str, Any]
-"""{"task": id, "tensors": {name: SHA-256}, "logits": SHA-256 of the logits on the task's test set}"""
+"""{"task": id, "tensors": {name: SHA-256}, "logits": SHA-256 of the logits on the task's test set,
+"streams": {"stream on images": SHA-256 of features}} where some stream or some images are this task's."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Verdict:
 
     tensors: int
     logits: int
+    streams: int
     broken: tuple[str, ...]
 
     @property
@@ -34,13 +36,23 @@ class Verdict:
     def text(self) -> str:
         """One sentence for a person."""
         if self.ok:
-            return f"audit passed: {self.tensors} locked tensors and the logits of {self.logits} tasks are bit-equal"
+            streams = f", {self.streams} streams of the task classifier" if self.streams else ""
+            return (
+                f"audit passed: {self.tensors} locked tensors{streams} and the logits of {self.logits} tasks "
+                "are bit-equal"
+            )
         more = f" (and {len(self.broken) - 1} more)" if len(self.broken) > 1 else ""
         return f"audit FAILED: {self.broken[0]} has changed{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """For summaries."""
-        return {"ok": self.ok, "tensors": self.tensors, "logits": self.logits, "broken": list(self.broken)}
+        return {
+            "ok": self.ok,
+            "tensors": self.tensors,
+            "logits": self.logits,
+            "streams": self.streams,
+            "broken": list(self.broken),
+        }
 
 
 def digest(tensor: Tensor) -> str:
@@ -58,19 +70,40 @@ def logits(learner: Learner, task: Task) -> Tensor:
     return torch.cat([learner.predict(x.to(device), task.id).cpu() for x in torch.split(task.test.x, BATCH)])
 
 
-def promise(learner: Learner, task: Task) -> Promise | None:
-    """What ``learner`` promises about ``task``, which has just ended; None if the method promises nothing."""
+@torch.no_grad()
+def stream_digests(learner: Learner, task: Task, images: Task) -> dict[str, str]:
+    """Digests of the streams' features on the test set of ``images``: of all streams, by "stream on images".
+
+    ``task`` is the newest of interest: streams of later tasks are left out.
+    """
+    learner.eval()
+    device = learner.input.mean.device
+    batches = [learner.streams(x.to(device))[: task.id + 1] for x in torch.split(images.test.x, BATCH)]
+    streams = [torch.cat([part.cpu() for part in parts]) for parts in zip(*batches, strict=True)]
+    return {f"{t} on {images.id}": digest(features) for t, features in enumerate(streams)}
+
+
+def promise(learner: Learner, seen: Sequence[Task]) -> Promise | None:
+    """What ``learner`` promises about the last task of ``seen``, just ended; None if the method promises nothing."""
+    task = seen[-1]
     kept = learner.kept(task.id)
     if not kept:
         return None
     tensors = {name: digest(tensor) for name, tensor in kept.items()}
-    return {"task": task.id, "tensors": tensors, "logits": digest(logits(learner, task))}
+    streams = [stream_digests(learner, task, images) for images in seen]
+    new = {pair: value for found in streams for pair, value in found.items() if str(task.id) in pair.split(" on ")}
+    return {"task": task.id, "tensors": tensors, "logits": digest(logits(learner, task)), "streams": new}
 
 
 def audit(learner: Learner, tasks: Sequence[Task], promises: Sequence[Promise]) -> Verdict:
     """Check every promise against the learner as it is now."""
     broken: list[str] = []
-    count = 0
+    count = pairs = 0
+    streams: dict[str, str] = {}
+    if promises and promises[0].get("streams"):
+        newest = tasks[promises[-1]["task"]]
+        for made in promises:
+            streams |= stream_digests(learner, newest, tasks[made["task"]])
     for made in promises:
         task = tasks[made["task"]]
         now = {name: digest(tensor) for name, tensor in learner.kept(task.id).items()}
@@ -80,4 +113,9 @@ def audit(learner: Learner, tasks: Sequence[Task], promises: Sequence[Promise]) 
                 broken.append(f"task {task.id}: tensor {name}")
         if made["logits"] != digest(logits(learner, task)):
             broken.append(f"task {task.id}: logits on its {len(task.test)} test images")
-    return Verdict(count, len(promises), tuple(broken))
+        for pair, value in made.get("streams", {}).items():
+            pairs += 1
+            if streams.get(pair) != value:
+                stream, images = pair.split(" on ")
+                broken.append(f"task {stream}: stream into the task classifier, on test images of task {images}")
+    return Verdict(count, len(promises), pairs, tuple(broken))

@@ -55,8 +55,9 @@ def layer_macs(learner: Learner, x: Tensor, task: int) -> list[LayerMacs]:
 def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor | None, task: int) -> LayerMacs:
     images = len(x)
     c_out = layer.width if gate is None else gate.shape[1]
+    c_in = layer.gate(task).squeeze.in_features if isinstance(layer, Gated) else x.shape[1]  # x may hold open ones only
     per_pair = _per_pair(layer, x)  # multiply-accumulates for one input and one output channel
-    open_in = torch.full((images,), x.shape[1], dtype=torch.float64) if source is None else source.sum(1).double().cpu()
+    open_in = torch.full((images,), c_in, dtype=torch.float64) if source is None else source.sum(1).double().cpu()
     open_out = torch.full((images,), c_out, dtype=torch.float64) if gate is None else gate.sum(1).double().cpu()
     gates = 0.0
     if isinstance(layer, Gated):
@@ -65,7 +66,7 @@ def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor
         gates += images * network.squeeze.out_features * int(network.seal.sum())
     return LayerMacs(
         name,
-        dense=images * per_pair * x.shape[1] * c_out,
+        dense=images * per_pair * c_in * c_out,
         dense_paper=images * per_pair * c_out,
         open=float((open_in * open_out).sum()) * per_pair,
         open_paper=float(open_out.sum()) * per_pair,

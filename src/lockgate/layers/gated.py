@@ -25,10 +25,10 @@ class Gated(Lockable):
         super().__init__(weight, bias, init)
         self.gates = TaskModules()
         self.open_bias = open_bias
-        self.read: Tensor | None = None
-        """Input channels that the newest task's stream holds, as an index; None: all. See ``CCGN.park``."""
-        self.write: Tensor | None = None
-        """Output channels that it computes."""
+        self.reads: dict[int, Tensor] = {}
+        """For each task's stream, the input channels it holds, as an index; a task that is not there holds all."""
+        self.writes: dict[int, Tensor] = {}
+        """For each task's stream, the output channels it computes. See ``CCGN.wire``."""
 
     def add_task(self) -> None:
         """A gate for one more task, as wide as the layer is now."""
@@ -42,29 +42,34 @@ class Gated(Lockable):
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor]:
         """Eq. 4: the gated output, and the gate (B, c_out)."""
         gate = self.gate(task)
-        read, write = self.parking(task)
-        # A past stream runs at the width of its own time: same shapes, same kernels, same bits after growth.
+        read, write = self.reads.get(task), self.writes.get(task)
+        weight, bias = self._part(gate.width, x.shape[1], read, write)
+        open_ = gate(x, read)  # (B, c_out)
+        h = then(self.linear_map(x, weight, bias))
+        return apply_gate(h, open_ if write is None else open_.index_select(1, write)), open_
+
+    def _part(self, width: int, c_in: int, read: Tensor | None, write: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The filters that a stream computes, on the inputs it holds.
+
+        A past stream runs at the width of its own time: same shapes, same kernels, same bits after growth.
+        """
         weight: Tensor = self.weight
         bias: Tensor | None = self.bias
         if write is not None:
             weight = weight.index_select(0, write)
             bias = None if bias is None else bias.index_select(0, write)
+        elif width != len(weight):
+            weight = weight[:width]
+            bias = None if bias is None else bias[:width]
         if read is not None:
             weight = weight.index_select(1, read)
-        if read is None and write is None and (gate.width, x.shape[1]) != weight.shape[:2]:
-            weight = weight[: gate.width, : x.shape[1]]
-            bias = None if bias is None else bias[: gate.width]
-        open_ = gate(x, read)  # (B, c_out)
-        h = then(self.linear_map(x, weight, bias))
-        return apply_gate(h, open_ if write is None else open_.index_select(1, write)), open_
-
-    def parking(self, task: int) -> tuple[Tensor | None, Tensor | None]:
-        """The channels that ``task``'s stream reads and writes here: only the newest stream can be parked."""
-        return (self.read, self.write) if task == len(self.gates) - 1 else (None, None)
+        elif c_in != weight.shape[1]:
+            weight = weight[:, :c_in]
+        return weight, bias
 
     def spread(self, x: Tensor, task: int) -> Tensor:
         """Pooled outputs (B, n) of this layer at their full width (B, c_out), zero where nothing was computed."""
-        _, write = self.parking(task)
+        write = self.writes.get(task)
         return x if write is None else x.new_zeros(len(x), self.gate(task).width).index_copy(1, write, x)
 
     def linear_map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -42,8 +42,8 @@ class TaskNorm(nn.Module):
         super().__init__()
         self.channels = channels
         self.norms = TaskModules()
-        self.read: Tensor | None = None
-        """Channels that the newest task's stream holds, as an index; None: all."""
+        self.reads: dict[int, Tensor] = {}
+        """For each task's stream, the channels it holds, as an index; a task that is not there holds all."""
 
     def add_task(self) -> None:
         """A BatchNorm for one more task."""
@@ -52,9 +52,8 @@ class TaskNorm(nn.Module):
 
     def forward(self, x: Tensor, task: int) -> Tensor:
         """Normalise (B, C, H, W) by the statistics of ``task``."""
-        if self.read is None or task != len(self.norms) - 1:
-            return cast(Tensor, self.norms[task](x))
-        return _normalise_some(cast(BatchNorm2d, self.norms[task]), x, self.read)
+        norm = cast(BatchNorm2d, self.norms[task])
+        return norm(x) if task not in self.reads else _normalise_some(norm, x, self.reads[task])
 
 
 def _normalise_some(norm: BatchNorm2d, x: Tensor, index: Tensor) -> Tensor:

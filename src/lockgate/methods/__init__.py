@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 METHODS: Registry[type[Learner]] = Registry(
     "method",
     {
-        "ccgn": Entry(
-            "lockgate.methods.ccgn:CCGN", "Conditional channel gated network (the paper): gates open, filters lock."
+        "ccgn": Entry("lockgate.methods.ccgn:CCGN", "The paper's method, task given: gates open, filters lock."),
+        "ccgn-episodic": Entry(
+            "lockgate.methods.ccgn_episodic:CCGNEpisodic", "The paper's method, task not given: keeps a few images."
+        ),
+        "ccgn-generative": Entry(
+            "lockgate.methods.ccgn_generative:CCGNGenerative", "The paper's method, task not given: keeps generators."
         ),
         "finetune": Entry(
             "lockgate.methods.finetune:Finetune", "Trains on each task in turn and protects nothing: forgets."

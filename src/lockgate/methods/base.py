@@ -1,6 +1,6 @@
 """The verbs every method speaks. The engine calls them, in this order, and steps the optimiser itself:
 
-begin_task -> { loss -> backward -> after_backward -> clip -> step -> after_step } -> end_task -> predict
+begin_task -> preparation -> { loss -> backward -> after_backward -> clip -> step -> after_step } -> end_task -> predict
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lockgate.backbones.base import Backbone
 from lockgate.layers.init import Init
 from lockgate.layers.norm import SharedNorm
 from lockgate.layers.parts import Kit, PlainConv2d, PlainLinear
+from lockgate.trainee import Phase, Trainee
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -65,8 +66,8 @@ class Standardise(nn.Module):
         return (x / 255 - self.mean) / self.deviation
 
 
-class Learner(nn.Module):
-    """A network with a head per task, and the rules by which it learns. Forward is the loss, so DDP can wrap it."""
+class Learner(Trainee):
+    """A network with a head per task, and the rules by which it learns."""
 
     Options: ClassVar[type[Any]] = NoOptions
     joint: ClassVar[bool] = False
@@ -81,10 +82,6 @@ class Learner(nn.Module):
         self.input = Standardise(channels)
         self.standardise = standardise
         self.heads = nn.ModuleList()
-        self.epoch = 0
-        """The epoch of the current task; the engine sets it before each step."""
-        self.progress = 0.0
-        """How far training of the current task is, from 0 to 1; the engine sets it before each step."""
 
     @classmethod
     def kit(cls, init: Init, options: Any) -> Kit:
@@ -105,19 +102,18 @@ class Learner(nn.Module):
             self.add_task(classes)
         return task.train
 
-    def forward(self, batch: Batch) -> Losses:
-        """The loss, under the name that DDP wraps."""
-        return self.loss(batch)
+    @property
+    def preparation_steps(self) -> int:
+        """Steps that ``preparation`` takes, each task."""
+        return 0
+
+    def preparation(self, task: Task) -> Phase | None:
+        """What has to be trained before ``task`` itself, if anything."""
+        return None
 
     def loss(self, batch: Batch) -> Losses:
         """The terms of the objective on ``batch``; the engine minimises their sum."""
         return {"class": self.class_loss(batch)}
-
-    def after_backward(self) -> None:
-        """Change gradients, before clipping."""
-
-    def after_step(self) -> None:
-        """Change parameters, after the optimiser's step."""
 
     def end_task(self, task: Task) -> None:
         """Consolidate what was learnt; the best weights have been reloaded."""
@@ -130,6 +126,15 @@ class Learner(nn.Module):
         if task is not None:
             return self.logits(x, task)
         return torch.cat([self.logits(x, t) for t in range(len(self.heads))], dim=1)
+
+    @property
+    def inference(self) -> str:
+        """Which of its ``answers`` the method gives."""
+        return "logits"
+
+    def answers(self, x: Tensor) -> dict[str, Tensor]:
+        """What ``predict`` gives without a task, by every kind of inference the method knows."""
+        return {"logits": self.predict(x, None)}
 
     # -- what the verbs are made of ----------------------------------------------------------------------------------
 
@@ -148,15 +153,6 @@ class Learner(nn.Module):
         self.heads.requires_grad_(False)
         self.heads.append(nn.Linear(self.backbone.features, classes))
 
-    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """Trainable parameters with their learning rates."""
-        return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": lr}]
-
-    @property
-    def first_selectable_epoch(self) -> int:
-        """Model selection looks at epochs from this one on."""
-        return 0
-
     # -- what the run asks -------------------------------------------------------------------------------------------
 
     def structure(self) -> list[dict[str, Any]]:
@@ -171,6 +167,14 @@ class Learner(nn.Module):
     def kept(self, task: int) -> dict[str, Tensor]:
         """The tensors that are promised never to change after ``task``; empty: the method promises nothing."""
         return {}
+
+    def streams(self, x: Tensor) -> list[Tensor]:
+        """What of each task feeds answers given without a task, (B, F) each, and is promised not to change."""
+        return []
+
+    def remembered(self) -> dict[str, int] | None:
+        """Real images kept of past tasks, and bytes counted as the paper does; None: the method keeps nothing."""
+        return None
 
     def capacity(self) -> list[LayerCapacity]:
         """How much of each layer is taken; empty where nothing is ever taken."""

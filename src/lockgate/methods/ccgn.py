@@ -7,6 +7,7 @@ end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> r
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,11 +47,12 @@ class CCGNOptions:
     )
     park: float = option(
         0.0,
-        "After an epoch of sparsity, stop computing filters whose gates fired for less than this share of its images; "
-        "0: compute all.",
+        "While sparsity is at work, stop computing filters whose gates fired for less than this share of the images of "
+        "`look` steps; 0: compute all.",
         ge=0,
         lt=1,
     )
+    look: int = option(100, "Steps between two looks at which filters to park.", ge=1)
     threshold: float = option(
         0.0, "A filter is relevant when it fires for more than this share of the held-out images. Paper: 0.", ge=0, lt=1
     )
@@ -67,14 +69,16 @@ class CCGN(Learner):
     Options: ClassVar[type[Any]] = CCGNOptions
     class_incremental = False
     options: CCGNOptions
-    parked_at: Tensor
+    looked_at: Tensor
+    looked_sparse: Tensor
 
     def __init__(self, backbone: Backbone, options: CCGNOptions, channels: int, standardise: bool) -> None:
         super().__init__(backbone, options, channels, standardise)
         self.base_widths = backbone.widths()
         self._widths: list[list[int]] = []  # of every set of channels, when each task began
         self._reported: list[LayerCapacity] = []
-        self.register_buffer("parked_at", torch.tensor(-1))  # the epoch of the last look at what to park
+        self.register_buffer("looked_at", torch.tensor(-1))  # the step of the last look at what to park
+        self.register_buffer("looked_sparse", torch.tensor(False))  # whether sparsity was at work then
         self.register_load_state_dict_post_hook(lambda module, _: module.wire())  # type: ignore[no-untyped-call]
 
     @classmethod
@@ -102,7 +106,7 @@ class CCGN(Learner):
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the current head on the current stream, and Eq. 5 once the patience is over."""
         task = len(self.heads) - 1
-        if self.training and self.options.park and self.epoch != self.parked_at:
+        if self.training and self.options.park and self.step % self.options.look == 0 and self.step != self.looked_at:
             self.park(task)
         settling = self.progress >= 1 - self.options.settle
         for layer in self.gated.values():
@@ -128,8 +132,8 @@ class CCGN(Learner):
         relevance = self.firing(task.val.x, task.id)
         for layer in self.gated.values():
             layer.gate(task.id).unpark()
-        self.parked_at.fill_(-1)
-        self.wire()
+        self.looked_at.fill_(-1)
+        self.looked_sparse.fill_(False)
         self._reported = []
         for (name, layer), score in zip(self.gated.items(), relevance, strict=True):
             relevant = score > self.options.threshold
@@ -138,30 +142,38 @@ class CCGN(Learner):
             if self.options.seal:
                 layer.seal(relevant, task.id)
             self._reported.append(LayerCapacity(name, layer.width, int(layer.locked.sum()), int(relevant.sum())))
+        self.wire([task.id])
         self.requires_grad_(False)
 
     # -- parking -----------------------------------------------------------------------------------------------------
 
     def park(self, task: int) -> None:
-        """At the start of an epoch, park what stayed silent in the one before, if sparsity was at work in it."""
-        if self.epoch > self.options.patience:
-            for layer in self.gated.values():
-                layer.gate(task).park(self.options.park)
-        self.parked_at.fill_(self.epoch)
-        self.wire()
+        """Now and then, park what stayed silent since the last look, if sparsity was at work all the time."""
+        for layer in self.gated.values():
+            layer.gate(task).park(self.options.park if self.looked_sparse else 0.0)
+        self.looked_at.fill_(self.step)
+        self.looked_sparse.fill_(self.epoch >= self.options.patience)
+        self.wire([task])
 
-    def wire(self) -> None:
-        """Tell every layer which channels the newest stream reads and writes. Writers of one set share one answer."""
-        for group in self.backbone.channels:
-            index: Tensor | None = None
-            gates = [layer.gate(len(layer.gates) - 1) for layer in group.writers if len(layer.gates)]
-            if any(bool(gate.parked.any()) for gate in gates):
-                parked = torch.stack([gate.parked for gate in gates]).all(0)
-                index = torch.nonzero(~parked).flatten()
-            for layer in group.writers:
-                layer.write = index
-            for part in (*group.readers, *group.norms):
-                part.read = index
+    def wire(self, tasks: Iterable[int] | None = None) -> None:
+        """Tell every layer which channels the streams of ``tasks`` (all of them) read and write.
+
+        A stream computes what its gates can open: what is neither parked nor outside its seal. Writers of one set of
+        channels share one answer.
+        """
+        for task in range(len(self.heads)) if tasks is None else tasks:
+            for group in self.backbone.channels:
+                gates = [layer.gate(task) for layer in group.writers]
+                open_ = torch.stack([gate.seal & ~gate.parked for gate in gates]).any(0)
+                # A layer with nothing to compute would cut the stream: one filter stays, its gates shut.
+                if not open_.any():
+                    open_[0] = True
+                index = None if open_.all() else torch.nonzero(open_).flatten()
+                for table in [w.writes for w in group.writers] + [r.reads for r in (*group.readers, *group.norms)]:
+                    if index is None:
+                        table.pop(task, None)
+                    else:
+                        table[task] = index
 
     # -- gates -------------------------------------------------------------------------------------------------------
 
@@ -203,6 +215,12 @@ class CCGN(Learner):
         """Before the patience is over all gates are open: those epochs are no candidates."""
         return self.options.patience
 
+    def _apply(self, fn: Any, recurse: bool = True) -> CCGN:
+        """Moving to another device: the channels that streams read and write move too."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.wire()
+        return self
+
     def structure(self) -> list[dict[str, Any]]:
         """Classes and widths of every task."""
         return [{**entry, "widths": w} for entry, w in zip(super().structure(), self._widths, strict=True)]
@@ -219,9 +237,9 @@ class CCGN(Learner):
         kept: dict[str, Tensor] = {}
         for name, layer in self.gated.items():
             kept.update({f"{name}.{key}": rows for key, rows in layer.locked_by(task).items()})
-        for name, module in self.named_modules():
+        for name, module in self.backbone.named_modules():
             if isinstance(module, (ChannelGate, nn.BatchNorm2d)) and name.endswith(f".{task}"):
-                kept.update({f"{name}.{key}": value for key, value in module.state_dict().items()})
+                kept.update({f"backbone.{name}.{key}": value for key, value in module.state_dict().items()})
         kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
         return kept
 

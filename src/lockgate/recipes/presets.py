@@ -8,6 +8,8 @@ from lockgate.config import Experiment, ModelConfig, OptimConfig
 from lockgate.data import DATASETS
 from lockgate.errors import ConfigError
 
+GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
+
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
 
 _PAPER: dict[str, dict[str, Any]] = {
@@ -85,6 +87,6 @@ def short(method: str, dataset: str) -> Experiment:
 
 
 def _experiment(method: str, dataset: str, row: dict[str, Any], gates: dict[str, Any]) -> Experiment:
-    ours = {**gates, **row.get("ours", {})} if method == "ccgn" else {}
+    ours = {**gates, **row.get("ours", {})} if method in GATED else {}
     common = {key: value for key, value in row.items() if key != "ours"}
     return Experiment(method=method, dataset=dataset, options=ours, **common)

@@ -40,6 +40,16 @@ def open_gates(run: Run) -> Figure | None:
     return _curves("Open gates", "Mean share of gates that are open.", run.epochs, series)
 
 
+def critic(run: Run) -> Figure | None:
+    """The critic's loss over the epochs of each task's generator; only a generative memory has any."""
+    caption = (
+        "The critic's loss while the generator of each task was trained, before the task: "
+        "the closer to zero, the less it can tell generated images from real ones."
+    )
+    series = {"critic's loss": [e.losses.get("critic") for e in run.generators]}
+    return _curves("Generators", caption, run.generators, series)
+
+
 def _curves(
     title: str,
     caption: str,

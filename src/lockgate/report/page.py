@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockgate.errors import RunFolderError
 from lockgate.report import figures, records, words
-from lockgate.report.schema import Run, Scores, Summary
+from lockgate.report.schema import Row, Run, Scores, Summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 NAME = "report.html"
 Cell = tuple[str, str, str]  # the number, what it lost since it was learnt (or ""), the strength of its colour
+
+
+KINDS = {
+    "argmax": "the most likely task, then the best class of its head (the paper's)",
+    "joint": "the most likely pair of task and class",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A picture of generated images: its address, its size in pixels, and how its generator was trained, if known."""
+
+    task: int
+    uri: str
+    width: int
+    height: int
+    training: str
 
 
 def write(run: Path) -> Path:
@@ -37,7 +57,8 @@ def write(run: Path) -> Path:
 def render(run: Run) -> str:
     """The page as a string; the same run gives the same bytes."""
     summary = run.summary
-    curves = [figures.losses(run), figures.held_out(run), figures.open_gates(run), figures.accuracy(summary)]
+    curves = [figures.losses(run), figures.held_out(run), figures.open_gates(run), figures.critic(run)]
+    curves.append(figures.accuracy(summary))
     return (
         _environment()
         .get_template("page.html")
@@ -46,6 +67,9 @@ def render(run: Run) -> str:
             summary=summary,
             tiles=_tiles(summary),
             matrices=_matrices(summary),
+            found=heat(summary.task_found) if summary.inference else [],
+            kinds=KINDS,
+            samples=_samples(run),
             curves=[figure for figure in curves if figure is not None],
             capacity=figures.capacity(summary.capacity),
             columns=max((len(layer.used_after) for layer in summary.capacity), default=0),
@@ -53,13 +77,13 @@ def render(run: Run) -> str:
     )
 
 
-def heat(scores: Scores) -> list[list[Cell]]:
+def heat(matrix: Sequence[Row]) -> list[list[Cell]]:
     """The rows of a heat map: a cell says what it lost against the stage at which its task was learnt."""
     rows = []
-    for i, row in enumerate(scores.matrix):
+    for i, row in enumerate(matrix):
         cells = []
         for j, value in enumerate(row):
-            learnt = scores.matrix[j][j] if j < i else None
+            learnt = matrix[j][j] if j < i else None
             lost = learnt - value if learnt is not None and value is not None else 0.0
             strength = 0.05 + 0.5 * (value or 0.0) ** 2  # the square sets apart what is close to one
             cells.append((words.score(value), f"▼ {lost:.3f}" if lost >= words.LOST else "", f"{strength:.3f}"))
@@ -74,17 +98,25 @@ def _matrices(summary: Summary) -> list[tuple[str, str, Scores, list[list[Cell]]
         ("Task-incremental", told, summary.task_incremental),
         ("Class-incremental", found, summary.class_incremental),
     )
-    return [(name, note, scores, heat(scores)) for name, note, scores in kinds if scores is not None]
+    return [(name, note, scores, heat(scores.matrix)) for name, note, scores in kinds if scores is not None]
 
 
 def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
     """`(label, value, note)`: what a reader looks for first."""
     task, classes, macs = summary.task_incremental, summary.class_incremental, summary.macs
     tiles = [("task-incremental", words.score(words.average(task)), "average accuracy, task given")]
+    lost, lost_note = task.forgetting, "accuracy lost on past tasks"
     if classes is not None:
         tiles.append(("class-incremental", words.score(words.average(classes)), "average accuracy, task not given"))
-    if task.forgetting is not None and not summary.at_once:
-        tiles.append(("forgetting", words.change(task.forgetting).lstrip("+"), "accuracy lost on past tasks"))
+    if classes is not None and summary.inference:
+        tiles.reverse()
+        lost, lost_note = classes.forgetting, "class-incremental accuracy lost on past tasks"
+        if summary.task_found:
+            tiles.append(("right task", words.score(words.right_task(summary)), "of test images put into their task"))
+    if lost is not None and not summary.at_once:
+        tiles.append(("forgetting", words.change(lost).lstrip("+"), lost_note))
+    if summary.memory is not None:
+        tiles.append(("memory", words.mebibytes(summary.memory.bytes), f"{words.kept(summary)} kept"))
     if summary.capacity:
         used, width = sum(x.used for x in summary.capacity), sum(x.width for x in summary.capacity)
         tiles.append(("capacity", words.share(used, width), f"{used:,} of {width:,} filters in use"))
@@ -92,6 +124,17 @@ def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
         tiles.append(("computation", words.share(macs.task_incremental[-1], macs.dense), "of the dense network's MACs"))
     tiles.append(("time", words.duration(summary.seconds), f"for {words.plural(summary.tasks, 'task')}"))
     return tiles
+
+
+def _samples(run: Run) -> list[Sample]:
+    samples = []
+    for picture in run.pictures:
+        epochs = [epoch for epoch in run.generators if epoch.task == picture.task]
+        time = words.duration(sum(epoch.seconds or 0.0 for epoch in epochs))
+        training = f"Trained for {words.plural(len(epochs), 'epoch')}, {time}." if epochs else ""
+        uri = "data:image/png;base64," + base64.b64encode(picture.png).decode("ascii")
+        samples.append(Sample(picture.task, uri, *picture.size, training))
+    return samples
 
 
 def _environment() -> Environment:

@@ -1,4 +1,4 @@
-"""Read a run folder: `summary.json`, `records.jsonl` and `config.yaml`.
+"""Read a run folder: `summary.json`, `records.jsonl`, `config.yaml` and `pictures/`.
 
 Only the keys that every run has are demanded; anything else may be missing or null and is then `None` (or empty).
 A number that is not finite is read as `None`: there is nothing to draw or print for it.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from lockgate.errors import RunFolderError
-from lockgate.report.schema import Audit, Epoch, Layer, Macs, Row, Run, Scores, Stage, Summary
+from lockgate.report.schema import Audit, Epoch, Layer, Macs, Memory, Picture, Row, Run, Scores, Stage, Summary
 
 FORMAT = 1
 NEEDED = ("method", "dataset", "seed", "tasks", "seconds", "task_incremental")
+PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
 def read(folder: Path) -> Run:
@@ -35,13 +37,15 @@ def read(folder: Path) -> Run:
             f"{path} is damaged (got: {error}). Wanted: the JSON object that a run writes when it ends. "
             "Remedy: resume the run, which writes it again."
         ) from error
-    epochs, stages = _progress(folder / "records.jsonl")
+    epochs, stages, generators = _progress(folder / "records.jsonl")
     config = folder / "config.yaml"
     return Run(
         folder=folder,
         summary=parse_summary(given, str(path)),
         epochs=epochs,
         stages=stages,
+        generators=generators,
+        pictures=tuple(_pictures(folder / "pictures")),
         config=config.read_text(encoding="utf-8", errors="replace") if config.is_file() else None,
     )
 
@@ -62,7 +66,7 @@ def parse_summary(given: Any, where: str = "the summary") -> Summary:
 
 def _summary(given: Mapping[str, Any]) -> Summary:
     macs, audit, capacity = given.get("macs"), given.get("audit"), given.get("capacity") or {}
-    classes = given.get("class_incremental")
+    classes, found, memory = given.get("class_incremental"), given.get("task_found"), given.get("memory")
     return Summary(
         method=str(given["method"]),
         dataset=str(given["dataset"]),
@@ -74,6 +78,9 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         task_names=tuple(tuple(map(str, names)) for names in given.get("task_names") or ()),
         task_incremental=_scores(given["task_incremental"]),
         class_incremental=None if classes is None else _scores(classes),
+        inference={str(kind): _scores(scores) for kind, scores in (given.get("inference") or {}).items()},
+        task_found=() if found is None else _matrix(found),
+        memory=None if memory is None else Memory(int(memory["images"]), int(memory["bytes"])),
         capacity=tuple(map(_layer, capacity.get("layers") or ())),
         macs=None if macs is None else _macs(macs),
         audit=None if audit is None else _audit(audit),
@@ -83,11 +90,15 @@ def _summary(given: Mapping[str, Any]) -> Summary:
 
 
 def _scores(given: Mapping[str, Any]) -> Scores:
-    matrix = tuple(map(_row, given["matrix"]))
+    rest = (_number(given.get(key)) for key in ("average", "backward_transfer", "forgetting"))
+    return Scores(_matrix(given["matrix"]), *rest)
+
+
+def _matrix(given: Any) -> tuple[Row, ...]:
+    matrix = tuple(map(_row, given))
     if not matrix or not all(matrix):
         raise ValueError("an accuracy matrix with an empty row or no rows")
-    rest = (_number(given.get(key)) for key in ("average", "backward_transfer", "forgetting"))
-    return Scores(matrix, *rest)
+    return matrix
 
 
 def _layer(given: Mapping[str, Any]) -> Layer:
@@ -106,12 +117,13 @@ def _macs(given: Mapping[str, Any]) -> Macs:
 
 def _audit(given: Mapping[str, Any]) -> Audit:
     # Only a plain `true` passes: an audit that does not say so is no proof.
-    return Audit(given.get("ok") is True, _whole(given.get("tensors")), _whole(given.get("logits")))
+    counts = (_whole(given.get(key)) for key in ("tensors", "logits", "streams"))
+    return Audit(given.get("ok") is True, *counts)
 
 
 def _epoch(given: Mapping[str, Any]) -> Epoch:
     losses = {str(name): _number(value) for name, value in (given.get("losses") or {}).items()}
-    rest = (_number(given.get(key)) for key in ("val_objective", "val_accuracy", "open"))
+    rest = (_number(given.get(key)) for key in ("val_objective", "val_accuracy", "open", "seconds"))
     return Epoch(int(given["task"]), int(given["epoch"]), losses, *rest)
 
 
@@ -119,22 +131,35 @@ def _stage(given: Mapping[str, Any]) -> Stage:
     return Stage(int(given["task"]), _number(given.get("seconds")), _whole(given.get("best_epoch")))
 
 
-def _progress(path: Path) -> tuple[tuple[Epoch, ...], tuple[Stage, ...]]:
+def _pictures(folder: Path) -> Iterator[Picture]:
+    names = (re.fullmatch(r"generator-(\d+)\.png", path.name) for path in folder.glob("*.png"))
+    for task, name in sorted((int(name[1]), name[0]) for name in names if name):
+        png = (folder / name).read_bytes()
+        if png.startswith(PNG_START) and png.endswith(PNG_END):  # or else torn by a kill in mid-write
+            yield Picture(task, png)
+
+
+def _progress(path: Path) -> tuple[tuple[Epoch, ...], tuple[Stage, ...], tuple[Epoch, ...]]:
     # A resumed run repeats the epochs after its last checkpoint: the later record of an epoch is the one that counts.
     epochs: dict[tuple[int, int], Epoch] = {}
+    generators: dict[tuple[int, int], Epoch] = {}
     stages: dict[int, Stage] = {}
     for number, event in _events(path):
         try:
-            if event.get("event") == "epoch":
+            if event.get("event") in ("epoch", "generator"):
                 epoch = _epoch(event)
-                epochs[epoch.task, epoch.epoch] = epoch
+                (epochs if event["event"] == "epoch" else generators)[epoch.task, epoch.epoch] = epoch
             elif event.get("event") == "task":
                 stage = _stage(event)
                 stages[stage.task] = stage
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             got = f"{type(error).__name__}: {error}"
             raise _unusable(f"{path}, line {number}", got, "the fields that a run writes") from error
-    return tuple(epochs[key] for key in sorted(epochs)), tuple(stages[key] for key in sorted(stages))
+    return (
+        tuple(epochs[key] for key in sorted(epochs)),
+        tuple(stages[key] for key in sorted(stages)),
+        tuple(generators[key] for key in sorted(generators)),
+    )
 
 
 def _events(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -1,6 +1,6 @@
 """What a run leaves behind, as frozen dataclasses shared by the tables, the figures and the page.
 
-Anything a run may not have (class-incremental scores, gates, an audit) is `None` or empty.
+Anything a run may not have (class-incremental scores, gates, a memory, an audit) is `None` or empty.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Row = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass over the data of one task; `open` is the mean share of open gates."""
+    """One pass over the data of one task, or one epoch of its generator; `open` is the mean share of open gates."""
 
     task: int
     epoch: int
@@ -22,6 +22,7 @@ class Epoch:
     val_objective: float | None
     val_accuracy: float | None
     open: float | None
+    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,21 @@ class Macs:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What is kept of past tasks: real images, or none and then generators; bytes as the paper counts them."""
+
+    images: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Audit:
-    """Verdict of the exactness audit: how many sealed tensors and logit sets were compared."""
+    """Verdict of the exactness audit: how many sealed tensors, logit sets and sets of features were compared."""
 
     ok: bool
     tensors: int | None
     logits: int | None
+    streams: int | None
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,9 @@ class Summary:
     task_names: tuple[tuple[str, ...], ...]
     task_incremental: Scores
     class_incremental: Scores | None
+    inference: Mapping[str, Scores]
+    task_found: tuple[Row, ...]
+    memory: Memory | None
     capacity: tuple[Layer, ...]
     macs: Macs | None
     audit: Audit | None
@@ -104,11 +117,29 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """Images made by the generator of a task, side by side in one PNG."""
+
+    task: int
+    png: bytes
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels, from the header."""
+        return int.from_bytes(self.png[16:20], "big"), int.from_bytes(self.png[20:24], "big")
+
+
+@dataclass(frozen=True)
 class Run:
-    """All that the page needs of a run folder; `config` is the text of `config.yaml`, as written."""
+    """All that the page needs of a run folder; `config` is the text of `config.yaml`, as written.
+
+    `generators` are the epochs in which the generator of each task was trained, before the task itself.
+    """
 
     folder: Path
     summary: Summary
     epochs: tuple[Epoch, ...]
     stages: tuple[Stage, ...]
+    generators: tuple[Epoch, ...]
+    pictures: tuple[Picture, ...]
     config: str | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lockgate.report import words
@@ -11,12 +11,14 @@ from lockgate.report.schema import Layer, Scores, Summary
 
 
 def matrix_text(summary: Summary | Mapping[str, Any]) -> str:
-    """The accuracy matrices (a row per stage), what follows from them, and the capacity that was spent."""
+    """The accuracy matrices (a row per stage), what follows from them, and what was spent on it."""
     if not isinstance(summary, Summary):
         summary = parse_summary(summary)
     parts = [words.verdict(summary), _accuracy("Task-incremental accuracy", summary, summary.task_incremental)]
     if summary.class_incremental is not None:
         parts.append(_accuracy("Class-incremental accuracy", summary, summary.class_incremental))
+    if summary.inference or summary.memory is not None:
+        parts.append("\n".join(["Knowing the task", *_knowing(summary)]))
     if summary.capacity:
         parts.append(_capacity(summary.capacity))
     return "\n\n".join(parts)
@@ -34,6 +36,20 @@ def _accuracy(title: str, summary: Summary, scores: Scores) -> str:
     if scores.backward_transfer is not None and not summary.at_once:
         foot.append(f"backward transfer {words.change(scores.backward_transfer)}")
     return "\n".join([title, *table(rows), ", ".join(foot)])
+
+
+def _knowing(summary: Summary) -> Iterator[str]:
+    if summary.inference:
+        yield f"  inference: {words.kinds(summary)}"
+    if summary.inference and summary.task_found:
+        shares = " ".join(map(words.score, summary.task_found[-1]))
+        yield f"  put into the right task at the end: {shares}, mean {words.score(words.right_task(summary))}"
+    if summary.memory is not None:
+        yield f"  memory kept: {words.memory(summary)}"
+    audit = summary.audit
+    if audit is not None:
+        same = "are the same, bit for bit" if audit.ok else "were compared, and something has changed"
+        yield f"  audit {'passed' if audit.ok else 'FAILED'}: {words.compared(audit)} {same}"
 
 
 def _capacity(layers: Sequence[Layer]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lockgate.report.schema import Row, Scores, Summary
+from lockgate.report.schema import Audit, Row, Scores, Summary
 
 ABSENT = "–"
 LOST = 0.0005  # below this, a drop in accuracy is not visible in three digits
+MIB = 2**20
 
 
 def score(value: float | None) -> str:
@@ -28,6 +29,11 @@ def count(value: float | None) -> str:
 def share(part: float | None, whole: float | None) -> str:
     """A part of a whole, in per cent."""
     return ABSENT if part is None or not whole else f"{100 * part / whole:.1f} %"
+
+
+def mebibytes(number: int) -> str:
+    """Bytes in MiB, two digits; what is there is never said to be none."""
+    return f"{number / MIB:.2f} MiB" if number == 0 or number >= 0.005 * MIB else "< 0.01 MiB"
 
 
 def duration(seconds: float | None) -> str:
@@ -66,8 +72,69 @@ def subject(summary: Summary) -> str:
     return f"{summary.method} on {summary.dataset}, {plural(summary.tasks, 'task')}, seed {summary.seed}"
 
 
+def right_task(summary: Summary) -> float | None:
+    """Share of test images put into the right task after the last one, mean over the tasks."""
+    return mean(summary.task_found[-1]) if summary.task_found else None
+
+
+def kept(summary: Summary) -> str:
+    """What stands for past tasks: `500 images`, `5 generators`."""
+    if summary.memory is None or not summary.memory.bytes:
+        return "nothing"
+    images = summary.memory.images
+    return plural(images, "image") if images else plural(summary.tasks, "generator")
+
+
+def memory(summary: Summary) -> str:
+    """What is kept of past tasks, and its size."""
+    return f"{kept(summary)}, {mebibytes(summary.memory.bytes if summary.memory else 0)}"
+
+
+def winner(summary: Summary) -> str:
+    """Which kind of inference has the better average at the end, and by how much; nothing if there is one kind."""
+    known = [(value, kind) for kind, scores in summary.inference.items() if (value := average(scores)) is not None]
+    if len(known) < 2:
+        return ""
+    (best, kind), (second, _) = sorted(known, reverse=True)[:2]
+    return f"{kind} wins by {score(best - second)}" if best - second >= LOST else "no difference"
+
+
+def answering(summary: Summary) -> str | None:
+    """The kind of inference that the class-incremental numbers come from; `None` where that cannot be told."""
+    same = [kind for kind, scores in summary.inference.items() if scores == summary.class_incremental]
+    return same[0] if len(same) == 1 else None
+
+
+def kinds(summary: Summary) -> str:
+    """Class-incremental average by every kind of inference, which one wins, and which one was used elsewhere."""
+    said = ", ".join(f"{kind} {score(average(scores))}" for kind, scores in summary.inference.items())
+    wins, used = winner(summary), answering(summary)
+    return said + (f": {wins}" if wins else "") + (f" (the matrix above is of {used})" if used else "")
+
+
+def compared(audit: Audit) -> str:
+    """What an audit looked at."""
+    features = f", {plural(audit.streams, 'set')} of stream features" if audit.streams else ""
+    return (
+        f"{plural(audit.tensors or 0, 'sealed tensor')}{features} and the logits of {plural(audit.logits or 0, 'task')}"
+    )
+
+
 def outcome(summary: Summary) -> str:
-    """What came of it. "Nothing forgotten" is only ever said on the word of an audit, never because accuracy held."""
+    """What came of it. "Nothing forgotten" is only ever said on the word of an audit, never because accuracy held.
+
+    It is not said at all of a method that finds the task by itself: how it does so goes on changing with each task.
+    """
+    if summary.inference and summary.class_incremental is not None:
+        parts = [f"{score(average(summary.class_incremental))} class-incremental average"]
+        parts.append(f"{score(average(summary.task_incremental))} with the task given")
+        if summary.task_found:
+            parts.append(f"right task {score(right_task(summary))}")
+        if summary.memory is not None:
+            parts.append(f"{memory(summary)} kept")
+        if summary.audit is not None:
+            parts.append("audit passed" if summary.audit.ok else "audit FAILED")
+        return "; ".join(parts)
     head = f"{score(average(summary.task_incremental))} average"
     forgetting = summary.task_incremental.forgetting
     if summary.audit is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lockgate.engine.augment import flip, shift
+from lockgate.augment import flip, shift
 
 
 def test_every_shifted_image_is_the_image_moved_with_its_border_repeated():

@@ -1,4 +1,4 @@
-"""Augmentation of training batches, drawn from torch's current generator: one gather for the whole batch."""
+"""Augmentation of whole batches: one gather each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 
 
-def shift(x: Tensor, pixels: int) -> Tensor:
-    """Move each image of ``x`` (B, C, H, W) by up to ``pixels`` each way, repeating its border."""
+def shift(x: Tensor, pixels: int, rng: torch.Generator | None = None) -> Tensor:
+    """Move each image of ``x`` (B, C, H, W) by up to ``pixels`` each way, repeating its border.
+
+    Draws from ``rng``, a CPU generator, or from torch's current one.
+    """
     if pixels == 0:
         return x
     count, _, height, width = x.shape
-    down, right = torch.randint(-pixels, pixels + 1, (2, count), device=x.device)
+    down, right = torch.randint(-pixels, pixels + 1, (2, count), generator=rng, device=x.device)
     rows = (torch.arange(height, device=x.device) - down[:, None]).clamp_(0, height - 1)  # (B, H)
     columns = (torch.arange(width, device=x.device) - right[:, None]).clamp_(0, width - 1)  # (B, W)
     image = torch.arange(count, device=x.device)

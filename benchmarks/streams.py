@@ -1,0 +1,135 @@
+"""A class-incremental training step at task 2, 5 and 20: time and peak memory must not grow with the tasks behind.
+
+    python benchmarks/streams.py [--steps N] [--rounds N] [--method ccgn-episodic|ccgn-generative]
+
+SimpleCNN, images in the shape of MNIST, batch 64 and a rehearsal batch of 64, one thread. Each past task uses ten
+filters a layer (about what a trained run uses). Steps are timed in turn at each number of tasks, in one run; making the
+pool of rehearsal images with their past features, done once an epoch, is timed apart and given per step. Peak memory
+is of a process of its own for each number of tasks, from after import to the end of an epoch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from engine import images
+from lockgate.config import Experiment, OptimConfig, RuntimeConfig
+from lockgate.engine.device import make_fabric, prepare_process
+from lockgate.engine.fit import Fit, FitState, task_phase
+from lockgate.engine.progress import Progress
+from lockgate.engine.run import place
+from lockgate.engine.setup import build_learner, validated
+from lockgate.types import Examples, Task
+
+BATCH = 64
+TASKS = (2, 5, 20)
+FILTERS = 10
+
+
+def at_task(tasks: int, steps: int, method: str) -> Fit:
+    """Training about to begin on the last of ``tasks`` tasks."""
+    options = {"shift": 2} if method == "ccgn-episodic" else {"gan_iterations": 1}
+    experiment = validated(
+        Experiment(
+            method=method,
+            dataset="mnist",
+            epochs=10_000,
+            optim=OptimConfig(batch_size=BATCH, schedule="constant"),
+            options={**options, "patience": 0},
+            runtime=RuntimeConfig(threads=1, accelerator="cpu", checkpoint_seconds=1e9),
+        )
+    )
+    prepare_process(experiment)
+    learner = build_learner(experiment, (1, 28, 28))
+    fabric = make_fabric(experiment)
+    data = images(steps * BATCH)
+    for t in range(tasks):
+        own = Examples(data.x, data.y, torch.full_like(data.task, t))
+        task = Task(t, (2 * t, 2 * t + 1), own, own, own)
+        learner.begin_task(task)
+        place(learner, experiment, fabric.device)
+        if t < tasks - 1:
+            shut_all_but(FILTERS, learner, t)
+            learner.end_task(Task(t, task.classes, own, Examples(own.x[:64], own.y[:64], own.task[:64]), own))
+    return Fit(
+        fabric,
+        task_phase(learner, task, own, experiment),
+        experiment,
+        FitState(),
+        lambda _: None,
+        Progress(1, 0, quiet=True),
+    )
+
+
+@torch.no_grad()
+def shut_all_but(count: int, learner, task: int) -> None:
+    """Gates of a task that open ``count`` filters of each layer, other ones for each task, and never the rest."""
+    for layer in learner.gated.values():
+        excite = layer.gate(task).excite
+        excite.weight.zero_()
+        excite.bias.fill_(-1.0)
+        excite.bias[(torch.arange(count) + task * 3) % layer.width] = 1.0
+
+
+def epoch(fit: Fit) -> None:
+    fit.state.step, fit.state.sums = 0, {}
+    fit.train_epoch(0)
+
+
+def peak(tasks: int, steps: int, method: str) -> None:
+    """Print how much the process's peak grew, in bytes, from after import to the end of an epoch."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    epoch(at_task(tasks, steps, method))
+    print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--method", default="ccgn-episodic")
+    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.peak:
+        return peak(given.peak, given.steps, given.method)
+    fits = {tasks: at_task(tasks, given.steps, given.method) for tasks in TASKS}
+    pools: dict[int, list[float]] = {tasks: [] for tasks in TASKS}
+    times: dict[int, list[float]] = {tasks: [] for tasks in TASKS}
+    for fit in fits.values():
+        epoch(fit)
+    for _ in range(given.rounds):
+        for tasks, fit in fits.items():
+            fit.trainee._pool = None
+            start = time.perf_counter()
+            fit.trainee.pool()
+            pools[tasks].append((time.perf_counter() - start) / given.steps)
+            start = time.perf_counter()
+            epoch(fit)
+            times[tasks].append((time.perf_counter() - start) / given.steps)
+    command = [sys.executable, str(Path(__file__)), "--steps", str(given.steps), "--method", given.method, "--peak"]
+    peaks = {t: json.loads(subprocess.run([*command, str(t)], capture_output=True, check=True).stdout) for t in TASKS}
+    print(f"{given.method}: a step of {BATCH} images and {BATCH} rehearsed; ratios to task 2 (goal: 1.2)")
+    print("task   ms a step  ratio   pool, ms a step   both, ratio   peak MiB  ratio")
+    base = TASKS[0]
+    for tasks in TASKS:
+        step, pool = statistics.median(times[tasks]), statistics.median(pools[tasks])
+        ratio = statistics.median(a / b for a, b in zip(times[tasks], times[base], strict=True))
+        first = statistics.median(times[base]) + statistics.median(pools[base])
+        print(
+            f"{tasks:4d}  {1e3 * step:10.2f}  {ratio:5.2f}  {1e3 * pool:16.2f}  {(step + pool) / first:12.2f}"
+            f"  {peaks[tasks] / 2**20:9.1f}  {peaks[tasks] / peaks[base]:5.2f}"
+        )
+    return None
+
+
+if __name__ == "__main__":
+    main()

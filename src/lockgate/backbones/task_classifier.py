@@ -1,0 +1,56 @@
+"""The task classifier (paper, Section 3.3): an MLP with 64 ReLU units on the pooled features of all streams."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+HIDDEN = 64
+
+
+class TaskClassifier(nn.Module):
+    """Grows by one stream and some outputs a task, and keeps the weights and biases it had."""
+
+    def __init__(self, hidden: int = HIDDEN) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.squeeze: nn.Linear  # (all streams' features, hidden)
+        self.out: nn.Linear  # (hidden, all tasks' outputs)
+        self.inputs: list[int] = []
+        """Width of each stream's features."""
+        self.outputs: list[int] = []
+        """Outputs of each task: one, or one per class."""
+
+    def add_task(self, features: int, outputs: int) -> None:
+        """Inputs for one more stream, outputs for one more task."""
+        self.inputs.append(features)
+        self.outputs.append(outputs)
+        squeeze, out = nn.Linear(sum(self.inputs), self.hidden), nn.Linear(self.hidden, sum(self.outputs))
+        first = len(self.inputs) == 1
+        self.squeeze = squeeze if first else _grown(self.squeeze, squeeze)
+        self.out = out if first else _grown(self.out, out)
+
+    def forward(self, past: Tensor, columns: Tensor, current: Tensor) -> Tensor:
+        """Outputs (B, sum of outputs) from features of past streams (B, P) and of the newest one (B, F).
+
+        Of the past, only channels that can open are given: ``columns`` (P,) says which inputs they are.
+        """
+        newest = self.squeeze.weight[:, sum(self.inputs[:-1]) :]
+        hidden = F.linear(current, newest, self.squeeze.bias)
+        hidden = hidden + F.linear(past, self.squeeze.weight.index_select(1, columns))
+        out: Tensor = self.out(F.relu(hidden))
+        return out
+
+    def by_task(self, outputs: Tensor) -> Tensor:
+        """log p(t|x), (B, tasks), from the outputs."""
+        parts = torch.split(outputs.log_softmax(1), self.outputs, dim=1)
+        return torch.stack([part.logsumexp(1) for part in parts], dim=1)
+
+
+def _grown(old: nn.Linear, new: nn.Linear) -> nn.Linear:
+    """``new``, with the values of ``old`` where it had any."""
+    with torch.no_grad():
+        new.weight[: old.out_features, : old.in_features] = old.weight
+        new.bias[: old.out_features] = old.bias
+    return new

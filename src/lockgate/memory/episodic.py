@@ -1,0 +1,102 @@
+"""Episodic memory (paper, Section 3.3): exactly C images in all, as uint8, shared equally by the tasks seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lockgate.memory.base import Memory
+from lockgate.types import Examples, Task
+
+
+class EpisodicMemory(Memory):
+    """At the end of task t each task keeps m = C / t images; those of past tasks are drawn from what was kept."""
+
+    x: Tensor
+    y: Tensor
+    task: Tensor
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self.capacity = capacity
+        self.register_buffer("x", torch.empty(0, dtype=torch.uint8))  # (N, C, H, W)
+        self.register_buffer("y", torch.empty(0, dtype=torch.int64))  # (N,), label within its task
+        self.register_buffer("task", torch.empty(0, dtype=torch.int64))  # (N,), in order
+
+    @property
+    def examples(self) -> Examples:
+        """What is kept."""
+        return Examples(self.x, self.y, self.task)
+
+    def draw(self, current: Examples, counts: Tensor, rng: torch.Generator) -> Examples:
+        """Kept images of past tasks, real ones of the current task."""
+        now = len(counts) - 1
+        parts = []
+        for task, count in enumerate(counts.tolist()):
+            source = current if task == now else self.examples
+            index = torch.arange(len(current)) if task == now else torch.nonzero(self.task.cpu() == task).flatten()
+            if not len(index):  # the buffer is smaller than the number of tasks
+                continue
+            chosen = index[torch.randint(len(index), (count,), generator=rng)]
+            parts.append(Examples(*(part.cpu() for part in source.batch(chosen.to(source.x.device)))))
+        return Examples.union(parts)
+
+    def all(self, current: Examples) -> Examples:
+        """Everything kept, and the current task's real images."""
+        return (
+            Examples.union([Examples(self.x.cpu(), self.y.cpu(), self.task.cpu()), current]) if len(self.y) else current
+        )
+
+    def end_task(self, task: Task, rng: torch.Generator) -> None:
+        """Shrink what is kept of past tasks to its new share, and keep a random share of ``task``."""
+        held = [torch.nonzero(self.task.cpu() == t).flatten() for t in range(task.id)]
+        sizes = shares([*(len(index) for index in held), len(task.train)], self.capacity)
+        kept = [_some(index, size, rng) for index, size in zip(held, sizes, strict=False)]
+        parts = [self.examples.batch(index.to(self.y.device)) for index in kept]
+        new = task.train.batch(_some(torch.arange(len(task.train)), sizes[-1], rng))
+        device = self.y.device
+        self.x = torch.cat([*(part.x for part in parts), new.x.to(device)])
+        self.y = torch.cat([*(part.y for part in parts), new.y.to(device)])
+        self.task = torch.cat([*(part.task for part in parts), new.task.to(device)])
+
+    @property
+    def kept_bytes(self) -> int:
+        """Pixels, one byte each."""
+        return self.x.numel()
+
+    @property
+    def kept_images(self) -> int:
+        """Images kept."""
+        return len(self.y)
+
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        # The buffers take the size of what is loaded: it changes when a task ends.
+        for name in ("x", "y", "task"):
+            if prefix + name in state:
+                setattr(self, name, torch.empty_like(state[prefix + name], device=getattr(self, name).device))
+        super()._load_from_state_dict(state, prefix, *args)
+
+
+def shares(available: Sequence[int], capacity: int) -> list[int]:
+    """How many images each task keeps: together as many of ``capacity`` as there are, as equal as can be.
+
+    A task with fewer images than its share keeps them all, and the rest is shared by the others. What is left over by
+    division goes to the earliest tasks, one each.
+    """
+    sizes = [0] * len(available)
+    left = min(capacity, sum(available))
+    while left:
+        wanting = [t for t, size in enumerate(sizes) if size < available[t]]
+        each = left // len(wanting)
+        for t in wanting if each else wanting[:left]:
+            sizes[t] += min(available[t] - sizes[t], max(each, 1))
+        left = min(capacity, sum(available)) - sum(sizes)
+    return sizes
+
+
+def _some(index: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """``count`` of ``index``, at random, in their order."""
+    return index[torch.randperm(len(index), generator=rng)[:count].sort().values]

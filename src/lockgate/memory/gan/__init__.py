@@ -1,0 +1,1 @@
+"""Generators of images and how they are trained (supplement, "Generative models")."""

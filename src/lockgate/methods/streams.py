@@ -1,0 +1,253 @@
+"""Class-incremental learning (paper, Section 3.3): parallel streams, a task classifier, rehearsal. Eq. 3 as a whole:
+
+    class loss of the current head on real images of task t        log p(y|x,t)
+  + task loss on a rehearsal batch, uniform over tasks 1..t        log p(t|x)
+  + sparsity of the current gates                                  Eq. 5
+
+Past streams are frozen: their features are constants, computed for a pool of rehearsal images once a task (once an
+epoch where images change) and looked up in each step. A step costs one stream, whatever the number of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.augment import shift
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.task_classifier import TaskClassifier
+from lockgate.config import option
+from lockgate.memory.base import Memory
+from lockgate.methods.ccgn import BATCH, CCGN, CCGNOptions
+from lockgate.randomness import generator
+from lockgate.trainee import Phase
+from lockgate.types import Batch, Examples, Losses, Task
+
+
+@dataclass(frozen=True)
+class StreamsOptions(CCGNOptions):
+    """Options of the class-incremental methods."""
+
+    inference: Literal["argmax", "joint"] = option(
+        "argmax",
+        "Without a task: the most likely task's head (the paper), or the most likely pair log p(t|x) + log p(y|x,t).",
+    )
+    rehearsal: int = option(0, "Images in a rehearsal batch; 0: as many as in a batch of the task.", ge=0)
+    task_weight: float = option(1.0, "Weight of the task loss. Paper: 1.", ge=0)
+    shift: int = option(0, "Move each image that the task classifier sees by up to this many pixels. Paper: 0.", ge=0)
+
+
+class Pool(NamedTuple):
+    """Images to rehearse on, with what past streams make of them."""
+
+    x: Tensor  # (N, C, H, W) uint8, ordered by task
+    target: Tensor  # (N,) int64, output of the task classifier
+    past: Tensor  # (N, P), features of past streams at the channels they can open
+    starts: Tensor  # (tasks,), the first image of each task
+    sizes: Tensor  # (tasks,), images of each task
+
+
+class Streams(CCGN):
+    """A gated network that finds the task by itself. Sub-classes say what it remembers."""
+
+    class_incremental = True
+    options: StreamsOptions
+
+    def __init__(self, backbone: Backbone, options: StreamsOptions, channels: int, standardise: bool) -> None:
+        super().__init__(backbone, options, channels, standardise)
+        self.task_classifier = TaskClassifier()
+        self.memory = self.make_memory()
+        self._images: list[tuple[int, int, int]] = []  # shape of each task's images
+        self._pool: Pool | None = None
+        self._pool_epoch = -1
+
+    def make_memory(self) -> Memory:
+        """What is kept of past tasks."""
+        raise NotImplementedError
+
+    # -- the verbs ---------------------------------------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Examples:
+        """As without a task classifier; then make room in the memory."""
+        channels, height, side = task.train.x.shape[1:]
+        self._images.append((channels, height, side))
+        self._current = super().begin_task(task)
+        self.memory.begin_task(task)
+        self._pool, self._pool_epoch = None, -1
+        self._pool_seed = int(torch.randint(2**62, ()))
+        return self._current
+
+    @property
+    def preparation_steps(self) -> int:
+        """Steps the memory needs before a task."""
+        return self.memory.preparation_steps
+
+    def preparation(self, task: Task) -> Phase | None:
+        """What the memory needs before the task."""
+        return self.memory.preparation(task)
+
+    def loss(self, batch: Batch) -> Losses:
+        """Eq. 3: class loss and sparsity on the task's own images, task loss on the rehearsal batch."""
+        losses = super().loss(batch)
+        if len(self.heads) > 1:
+            losses["task"] = self.options.task_weight * self.task_loss(len(batch.y))
+        return losses
+
+    def end_task(self, task: Task) -> None:
+        """Lock and seal; then remember the task."""
+        super().end_task(task)
+        self.memory.end_task(task, torch.Generator().manual_seed(int(torch.randint(2**62, ()))))
+        self.memory.requires_grad_(False)
+        self._pool = None
+
+    @property
+    def inference(self) -> str:
+        """The paper's argmax or the joint probability."""
+        return self.options.inference
+
+    def predict(self, x: Tensor, task: int | None) -> Tensor:
+        """Logits of ``task``'s classes; without a task, log-probabilities of all classes seen, by ``inference``."""
+        return self.logits(x, task) if task is not None else self.answers(x)[self.options.inference]
+
+    def answers(self, x: Tensor) -> dict[str, Tensor]:
+        """Log-probabilities (B, classes seen) of both kinds of inference."""
+        streams = self.streams(x)
+        tasks = self.task_classifier.by_task(self._classify(streams[:-1], streams[-1]))  # (B, tasks)
+        classes = [head(features).log_softmax(1) for head, features in zip(self.heads, streams, strict=True)]
+        joint = torch.cat([part + tasks[:, t, None] for t, part in enumerate(classes)], dim=1)
+        chosen = tasks.argmax(1)
+        only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(classes)]
+        return {"argmax": torch.cat(only, dim=1), "joint": joint}
+
+    # -- the task classifier -----------------------------------------------------------------------------------------
+
+    def outputs(self, classes: int) -> int:
+        """Outputs of the task classifier for a task of so many classes."""
+        return 1
+
+    def target(self, examples: Examples) -> Tensor:
+        """The output of the task classifier that is right for each image."""
+        return examples.task
+
+    def task_loss(self, count: int) -> Tensor:
+        """Cross-entropy of the task classifier on ``count`` images, uniform over tasks.
+
+        Gates and norms of the current stream are as in evaluation: no noise, and no statistics are moved.
+        """
+        pool = self.pool()
+        rows = self._rows(pool, self.options.rehearsal or count).to(pool.x.device)
+        with self._still():
+            current = self.backbone(self.input(pool.x[rows]), len(self.heads) - 1).features
+        out = self.task_classifier(pool.past[rows], self._columns(), current)
+        return F.cross_entropy(out, pool.target[rows])
+
+    def streams(self, x: Tensor) -> list[Tensor]:
+        """Features (B, F) of every task's stream."""
+        standard = self.input(x)
+        return [self.backbone(standard, t).features for t in range(len(self.heads))]
+
+    def _classify(self, past: list[Tensor], current: Tensor) -> Tensor:
+        """Outputs of the task classifier."""
+        return self.task_classifier(self._open_parts(past, current), self._columns(), current)  # type: ignore[no-any-return]
+
+    def _open(self, task: int) -> Tensor:
+        """The channels of a stream's features that can be anything but zero, as an index."""
+        last = list(self.gated.values())[-1]
+        index = last.writes.get(task)
+        return torch.arange(last.gate(task).width, device=last.weight.device) if index is None else index
+
+    def _columns(self) -> Tensor:
+        """Which inputs of the task classifier the open channels of past streams are."""
+        starts = torch.tensor(self.task_classifier.inputs).cumsum(0).tolist()
+        columns = [self._open(t) + (starts[t - 1] if t else 0) for t in range(len(self.heads) - 1)]
+        return torch.cat(columns) if columns else torch.empty(0, dtype=torch.int64, device=self.input.mean.device)
+
+    def _open_parts(self, past: list[Tensor], like: Tensor) -> Tensor:
+        """Features of past streams at the channels they can open, side by side (B, P)."""
+        parts = [features.index_select(1, self._open(t)) for t, features in enumerate(past)]
+        return torch.cat(parts, dim=1) if parts else like.new_zeros(len(like), 0)
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """The current stream's gates and norms as in evaluation, gradients and all."""
+        newest = len(self.heads) - 1
+        own: list[nn.Module] = [layer.gate(newest) for layer in self.gated.values()]
+        own += [norm.norms[newest] for group in self.backbone.channels for norm in group.norms]
+        modes = [module.training for module in own]
+        for module in own:
+            module.eval()
+        yield
+        for module, mode in zip(own, modes, strict=True):
+            module.train(mode)
+
+    # -- rehearsal ---------------------------------------------------------------------------------------------------
+
+    def pool(self) -> Pool:
+        """The images to rehearse on in this epoch."""
+        # Without the seal, past gates may open filters that are being trained: nothing is constant then.
+        changing = self.memory.fresh or self.options.shift > 0 or not self.options.seal
+        if self._pool is None or (changing and self._pool_epoch != self.epoch):
+            self._pool = None  # before the next one is made: never two at a time
+            self._pool, self._pool_epoch = self._make_pool(), self.epoch
+        return self._pool
+
+    @torch.no_grad()
+    def _make_pool(self) -> Pool:
+        tasks, current = len(self.heads), self._current
+        rng = generator(self._pool_seed, self.epoch)
+        examples = self.memory.all(current) if not self.options.shift else None
+        if examples is None:
+            counts = torch.full((tasks,), -(-len(current) // tasks))
+            examples = self.memory.draw(current, counts, rng)
+        x = shift(examples.x, self.options.shift, rng)
+        device = self.input.mean.device
+        was_training = self.training
+        self.eval()
+        past = torch.cat([self._past(part.to(device)) for part in torch.split(x, BATCH)])
+        self.train(was_training)
+        sizes = torch.bincount(examples.task, minlength=tasks)
+        return Pool(x.to(device), self.target(examples).to(device), past, sizes.cumsum(0) - sizes, sizes)
+
+    def _past(self, x: Tensor) -> Tensor:
+        standard = self.input(x)
+        past = [self.backbone(standard, t).features for t in range(len(self.heads) - 1)]
+        return self._open_parts(past, past[0])
+
+    def _rows(self, pool: Pool, count: int) -> Tensor:
+        """Rows of a rehearsal batch: tasks in turn, images at random; in evaluation always the same rows."""
+        held = torch.nonzero(pool.sizes).flatten()  # a tiny buffer holds nothing of some tasks
+        turn, luck = torch.zeros(()), torch.arange(count) / count
+        if self.training:
+            turn, luck = torch.randint(len(held), ()), torch.rand(count)
+        task = held[(torch.arange(count) + turn.long()) % len(held)]
+        return pool.starts[task] + (luck * pool.sizes[task]).long().clamp(max=pool.sizes[task] - 1)
+
+    # -- what the run asks -------------------------------------------------------------------------------------------
+
+    def add_task(self, classes: int) -> None:
+        """As without a task classifier, which grows too; alone, the first task has nothing to be told from."""
+        super().add_task(classes)
+        self.task_classifier.add_task(self.backbone.features, self.outputs(classes))
+        self.task_classifier.requires_grad_(len(self.heads) > 1)
+
+    def structure(self) -> list[dict[str, Any]]:
+        """Also the shape of each task's images."""
+        return [{**entry, "image": list(i)} for entry, i in zip(super().structure(), self._images, strict=True)]
+
+    def rebuild(self, structure: list[dict[str, Any]]) -> None:
+        """Also the memory."""
+        super().rebuild(structure)
+        for entry in structure:
+            channels, height, side = entry["image"]
+            self._images.append((channels, height, side))
+            self.memory.rebuild((channels, height, side))
+
+    def remembered(self) -> dict[str, int]:
+        """What the memory holds."""
+        return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}
