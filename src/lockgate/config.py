@@ -74,7 +74,7 @@ class OptimConfig:
     optimiser: Literal["sgd", "adamw"] = option("adamw", "SGD with momentum (the paper) or AdamW (short schedules).")
     lr: float = option(3e-3, "Peak learning rate.", gt=0)
     momentum: float = option(0.9, "Momentum of SGD.", ge=0, lt=1)
-    betas: tuple[float, float] = option((0.9, 0.999), "Decay rates of AdamW's two averages.")
+    betas: tuple[float, float] = option((0.9, 0.999), "Decay rates of AdamW's two averages.", ge=0, lt=1)
     weight_decay: float = option(5e-4, "Weight decay.", ge=0)
     clip: float = option(1.0, "Largest norm of the gradient; 0 turns clipping off.", ge=0)
     batch_size: int = option(128, "Images per step, over all ranks together.", ge=1)
@@ -186,6 +186,8 @@ def _convert(value: Any, hint: Any) -> tuple[Any, str | None]:
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
             return None, f"a list of {args[0].__name__}"
+        if args[-1] is not Ellipsis and len(value) != len(args):
+            return None, f"a list of {len(args)} {args[0].__name__}"
         items = [_convert(item, args[0]) for item in value]
         return tuple(item for item, _ in items), next((f"a list of {args[0].__name__}" for _, p in items if p), None)
     if origin is dict:
@@ -210,9 +212,10 @@ _BOUNDS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
 
 
 def _out_of_bounds(value: Any, bounds: Mapping[str, float]) -> str | None:
-    if value is None or isinstance(value, (str, tuple, dict)):
+    if value is None or isinstance(value, (str, dict)):
         return None
-    if all(_BOUNDS[name][0](value, bound) for name, bound in bounds.items()):
+    items = value if isinstance(value, tuple) else (value,)
+    if all(_BOUNDS[name][0](item, bound) for item in items for name, bound in bounds.items()):
         return None
     return " and ".join(f"{_BOUNDS[name][1]} {bound:g}" for name, bound in bounds.items())
 

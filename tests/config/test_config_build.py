@@ -257,3 +257,12 @@ def test_a_file_that_is_no_mapping_is_refused_by_name(tmp_path: Path, content: b
 def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.yaml"):
         read_yaml(tmp_path / "missing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [([0.5], "a list of 2 float"), ([0.5, 1.5], "at least 0 and less than 1"), (0.5, "a list of")]
+)
+def test_a_pair_has_two_items_each_within_bounds(given, wanted) -> None:
+    with pytest.raises(ConfigError, match=wanted):
+        build(OptimConfig, {"betas": given})
+    assert build(OptimConfig, {"betas": [0.5, 0.9]}).betas == (0.5, 0.9)

@@ -39,6 +39,7 @@ WORDS: dict[str, tuple[str, Any]] = {
     "optim.optimiser": ("sgd", "sgd"),
     "optim.lr": ("5e-4", 0.0005),
     "optim.momentum": ("0.5", 0.5),
+    "optim.betas": ("[0.5, 0.9]", [0.5, 0.9]),
     "optim.weight_decay": ("0", 0.0),
     "optim.clip": ("2", 2.0),
     "optim.batch_size": ("64", 64),

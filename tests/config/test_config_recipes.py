@@ -101,13 +101,23 @@ def test_the_paper_recipe_is_the_papers_table(method: str, dataset: str) -> None
     else:
         assert optim.schedule == "milestones"
         assert list(optim.milestones) == row["lr decay"]
-    if method == "ccgn":
+    if method.startswith("ccgn"):
         assert experiment.options["sparsity"] == row["lambda_s"]
         assert experiment.options["patience"] == row["patience"]
         assert experiment.options["gate_lr"] == 1.0, "the paper has one learning rate"
         assert experiment.options["threshold"] == 0.0, "Eq. 6: relevant when it fires at all"
     else:
         assert experiment.options == {}
+    if method in ("ccgn-episodic", "ccgn-generative"):
+        assert experiment.options["inference"] == "argmax"
+        assert experiment.options["task_weight"] == 1.0
+        assert experiment.options["shift"] == 0, "the paper does not augment what the task classifier sees"
+        assert experiment.options["rehearsal"] == 0, "a rehearsal batch is as large as a batch"
+    if method == "ccgn-generative":  # the supplement, "Generative models"
+        gan = {key.removeprefix("gan_"): value for key, value in experiment.options.items() if "gan_" in key}
+        batch = {"batch_size": 64, "lr": 1e-4, "critic_steps": 5, "penalty_every": 1}
+        assert gan == {"width": 1.0, "iterations": 200_000, **batch}
+        assert not experiment.options["mix_real"]
 
 
 @pytest.mark.parametrize("dataset", [name for name in DATASETS if name not in TABLE])

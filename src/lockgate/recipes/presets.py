@@ -8,9 +8,20 @@ from lockgate.config import Experiment, ModelConfig, OptimConfig
 from lockgate.data import DATASETS
 from lockgate.errors import ConfigError
 
-GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
+CLASS_INCREMENTAL = ("ccgn-episodic", "ccgn-generative")
+GATED = ("ccgn", *CLASS_INCREMENTAL)
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
+
+# The supplement's generators: 200,000 iterations of five critic steps and one of the generator. For GPUs.
+_PAPER_GAN: dict[str, Any] = {
+    "gan_width": 1.0,
+    "gan_iterations": 200_000,
+    "gan_critic_steps": 5,
+    "gan_penalty_every": 1,
+    "gan_batch_size": 64,
+    "gan_lr": 1e-4,
+}
 
 _PAPER: dict[str, dict[str, Any]] = {
     # The hyperparameter table of the supplement. "-" for lr decay is a constant learning rate.
@@ -54,6 +65,7 @@ _SHORT: dict[str, dict[str, Any]] = {
         "epochs": 8,
         "optim": OptimConfig(batch_size=64),
         "ours": {"sparsity": 0.7, "patience": 3, "settle": 0.3},
+        "streams": {"sparsity": 1.0, "patience": 1, "gate_lr": 5.0, "settle": 0.5, "rehearsal": 32, "shift": 2},
     },
     "svhn": {
         "epochs": 6,
@@ -77,16 +89,22 @@ def paper(method: str, dataset: str) -> Experiment:
     DATASETS.require(dataset)
     if dataset not in _PAPER:
         raise ConfigError([f"The paper has no schedule for {dataset!r}; it has for {', '.join(_PAPER)}. Use `short`."])
-    return _experiment(method, dataset, _PAPER[dataset], {"gate_lr": 1.0})
+    return _experiment(method, dataset, _PAPER[dataset], {"gate_lr": 1.0}, _PAPER_GAN)
 
 
 def short(method: str, dataset: str) -> Experiment:
     """A schedule of a few epochs a task: gates learn at three times the network's rate, or they would not close."""
     DATASETS.require(dataset)
-    return _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3})
+    return _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
 
 
-def _experiment(method: str, dataset: str, row: dict[str, Any], gates: dict[str, Any]) -> Experiment:
+def _experiment(
+    method: str, dataset: str, row: dict[str, Any], gates: dict[str, Any], generators: dict[str, Any]
+) -> Experiment:
     ours = {**gates, **row.get("ours", {})} if method in GATED else {}
-    common = {key: value for key, value in row.items() if key != "ours"}
+    if method in CLASS_INCREMENTAL:
+        ours |= row.get("streams", {})
+    if method == "ccgn-generative":
+        ours |= generators
+    common = {key: value for key, value in row.items() if key not in ("ours", "streams")}
     return Experiment(method=method, dataset=dataset, options=ours, **common)
