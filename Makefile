@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
-	$(BIN)/lockgate run --dataset digits --method ccgn --runtime.threads 1 --out runs/demo
+	$(BIN)/lockgate run --dataset digits --method ccgn-episodic --options.buffer 200 --runtime.threads 1 --out runs/demo
 
 test: $(STAMP) check  ## all checks: format, lint, types, imports, tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -22,6 +22,7 @@ check: $(STAMP)
 bench: $(STAMP)  ## timings, as ratios measured side by side
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/gates.py
+	$(BIN)/python benchmarks/streams.py
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
