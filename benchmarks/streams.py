@@ -110,7 +110,7 @@ def main() -> None:
         for tasks, fit in fits.items():
             fit.trainee._pool = None
             start = time.perf_counter()
-            fit.trainee.pool()
+            fit.trainee.pool(BATCH)
             pools[tasks].append((time.perf_counter() - start) / given.steps)
             start = time.perf_counter()
             epoch(fit)

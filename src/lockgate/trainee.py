@@ -22,7 +22,9 @@ class Trainee(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.epoch = 0
-        """The epoch of the current phase; the engine sets these three before each step."""
+        """The epoch of the current phase; the engine sets these before each step."""
+        self.steps = 0
+        """Steps of one epoch."""
         self.step = 0
         """The step, counted from the start of the phase."""
         self.progress = 0.0

@@ -98,7 +98,7 @@ class Fit:
         """The remaining steps of an epoch; returns the mean of each loss."""
         seed, state, phase, trainee = self.experiment.seed, self.state, self.phase, self.trainee
         order = torch.randperm(len(phase.data), generator=generator(seed, "order", *phase.place, epoch))
-        trainee.epoch = epoch
+        trainee.epoch, trainee.steps = epoch, phase.steps
         trainee.train()
         for step in range(state.step, phase.steps):
             torch.manual_seed(derive(seed, "step", *phase.place, epoch, step, ranks.rank()))

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lockgate import ranks
 from lockgate.augment import shift
 from lockgate.backbones.base import Backbone
 from lockgate.backbones.task_classifier import TaskClassifier
@@ -140,8 +141,9 @@ class Streams(CCGN):
 
         Gates and norms of the current stream are as in evaluation: no noise, and no statistics are moved.
         """
-        pool = self.pool()
-        rows = self._rows(pool, self.options.rehearsal or count).to(pool.x.device)
+        count = -(-self.options.rehearsal // ranks.world_size()) or count  # of this rank
+        pool = self.pool(count)
+        rows = self._rows(pool, count).to(pool.x.device)
         with self._still():
             current = self.backbone(self.input(pool.x[rows]), len(self.heads) - 1).features
         out = self.task_classifier(pool.past[rows], self._columns(), current)
@@ -188,22 +190,23 @@ class Streams(CCGN):
 
     # -- rehearsal ---------------------------------------------------------------------------------------------------
 
-    def pool(self) -> Pool:
-        """The images to rehearse on in this epoch."""
+    def pool(self, count: int = 0) -> Pool:
+        """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""
         # Without the seal, past gates may open filters that are being trained: nothing is constant then.
         changing = self.memory.fresh or self.options.shift > 0 or not self.options.seal
         if self._pool is None or (changing and self._pool_epoch != self.epoch):
             self._pool = None  # before the next one is made: never two at a time
-            self._pool, self._pool_epoch = self._make_pool(), self.epoch
+            self._pool, self._pool_epoch = self._make_pool(count), self.epoch
         return self._pool
 
     @torch.no_grad()
-    def _make_pool(self) -> Pool:
+    def _make_pool(self, count: int) -> Pool:
         tasks, current = len(self.heads), self._current
         rng = generator(self._pool_seed, self.epoch)
         examples = self.memory.all(current) if not self.options.shift else None
         if examples is None:
-            counts = torch.full((tasks,), -(-len(current) // tasks))
+            wanted = self.steps * count * ranks.world_size() or len(current)  # as many as the epoch will show
+            counts = torch.full((tasks,), -(-wanted // tasks))
             examples = self.memory.draw(current, counts, rng)
         x = shift(examples.x, self.options.shift, rng)
         device = self.input.mean.device
