@@ -26,7 +26,7 @@ from torch import Tensor
 
 from lockgate.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 Kind = Literal["task", "fit"]
 State = dict[str, Tensor]
 

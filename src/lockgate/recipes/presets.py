@@ -68,9 +68,9 @@ _SHORT: dict[str, dict[str, Any]] = {
         "streams": {"sparsity": 1.0, "patience": 1, "gate_lr": 5.0, "settle": 0.5, "rehearsal": 32, "shift": 2},
     },
     "svhn": {
-        "epochs": 6,
+        "epochs": 10,
         "optim": OptimConfig(batch_size=64),
-        "ours": {"sparsity": 0.4, "patience": 2, "settle": 0.4},
+        "ours": {"sparsity": 0.5, "patience": 3, "settle": 0.45},
     },
     "cifar10": {"epochs": 4, **_RESNET},
     "imagenet50": {"epochs": 10, **_RESNET},

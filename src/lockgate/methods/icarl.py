@@ -1,0 +1,161 @@
+"""iCaRL (Rebuffi et al., CVPR 2017): exemplars, distillation, and classification by the nearest mean of exemplars.
+
+train task t:   on its images and all exemplars, with g_c the sigmoid output of class c and q_c that of the network as
+                it was before the task:   - sum_{c new} [y = c] log g_c + [y != c] log (1 - g_c)
+                                          - sum_{c old} q_c log g_c + (1 - q_c) log (1 - g_c)
+end of task t:  shrink the exemplars of old classes to C / classes each, choose as many of each new class, take means
+predict:        argmin_c || phi(x) - mu_c ||,  phi: L2-normalised features,  mu_c: normalised mean of c's exemplars
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.backbones.base import Backbone
+from lockgate.config import option
+from lockgate.memory.herding import ExemplarMemory, herding
+from lockgate.methods.full_replay import SingleHead
+from lockgate.types import Batch, Examples, Losses, Task
+
+BATCH = 512
+"""Images per pass when features are taken."""
+
+
+@dataclass(frozen=True)
+class ICaRLOptions:
+    """Options of icarl."""
+
+    buffer: int = option(2000, "Exemplars K kept in all, equally many of each class. Paper: 2000.", ge=1)
+    selection: Literal["herding", "random"] = option(
+        "herding", "Which images become exemplars: those whose mean is nearest to the class's (the paper), or any."
+    )
+
+
+class ICaRL(SingleHead):
+    """One sigmoid per class to train the features, nearest mean of exemplars to classify."""
+
+    Options: ClassVar[type[Any]] = ICaRLOptions
+    options: ICaRLOptions
+    means: Tensor
+
+    def __init__(self, backbone: Backbone, options: ICaRLOptions, channels: int, standardise: bool) -> None:
+        super().__init__(backbone, options, channels, standardise)
+        self.memory = ExemplarMemory(options.buffer)
+        self.register_buffer("means", torch.empty(0, backbone.features))  # mu_c, one row for each class
+        # In a tuple, so that it is no part of the module: never in training mode, and not in checkpoints, since a
+        # resumed run makes the same copy again.
+        self._old: tuple[nn.ModuleList, ...] = ()
+
+    # -- the verbs ---------------------------------------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Examples:
+        """Keep a copy of the network as it is, then grow; to train on: the task and all exemplars."""
+        if self.heads:
+            copied = copy.deepcopy(nn.ModuleList([self.backbone, *self.heads]))
+            self._old = (copied.eval().requires_grad_(False),)
+        return self.memory.all(super().begin_task(task))
+
+    def loss(self, batch: Batch) -> Losses:
+        """Binary cross-entropy, summed over classes: of new ones to the label, of old ones to the old outputs.
+
+        Every image is distilled, exemplar or new; an exemplar's label only says that it is of no new class.
+        """
+        logits = self.all_logits(batch.x)  # (B, classes seen)
+        first_new = self.starts[-2]
+        is_class = F.one_hot(self.labels(batch), logits.shape[1])
+        losses = {"class": binary_cross_entropy(logits[:, first_new:], is_class[:, first_new:])}
+        if first_new:
+            losses["distillation"] = binary_cross_entropy(logits[:, :first_new], self.old_outputs(batch.x))
+        return losses
+
+    def end_task(self, task: Task) -> None:
+        """Algorithms 4 and 5, and the mean of each class's exemplars as the network now sees them."""
+        self.eval()
+        self._old = ()
+        each = self.options.buffer // self.starts[-1]
+        self.memory.reduce(each)
+        features = self.unit_features(task.train.x) if self.options.selection == "herding" else None
+        for y in range(len(task.classes)):
+            index = torch.nonzero(task.train.y == y).flatten()
+            if features is None:
+                order = torch.randperm(len(index))[:each]
+            else:
+                order = herding(features[index.to(features.device)], each).cpu()
+            self.memory.add(task.train.batch(index[order]))
+        self.means = self.exemplar_means() if each else self.means[:0]
+
+    def predict(self, x: Tensor, task: int | None) -> Tensor:
+        """Minus the squared distance to the mean of each class, of ``task`` or of all seen.
+
+        New classes have no mean before their task has ended: until then the network's own outputs answer.
+        """
+        starts = self.starts
+        if len(self.means) < starts[-1]:
+            return super().predict(x, task)
+        phi = F.normalize(self.features(x))
+        near = 2 * phi @ self.means.T - phi.square().sum(1, keepdim=True) - self.means.square().sum(1)
+        return near if task is None else near[:, starts[task] : starts[task + 1]]
+
+    @property
+    def inference(self) -> str:
+        """There is one kind."""
+        return "nearest mean"
+
+    def answers(self, x: Tensor) -> dict[str, Tensor]:
+        """What ``predict`` gives without a task."""
+        return {self.inference: self.predict(x, None)}
+
+    # -- what the verbs are made of ----------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def old_outputs(self, x: Tensor) -> Tensor:
+        """q (B, old classes): sigmoid outputs of the network as it was before the task, in evaluation mode."""
+        backbone, *heads = self._old[0].to(x.device)
+        features = backbone(self.input(x), 0).features
+        return torch.cat([head(features) for head in heads], dim=1).sigmoid()
+
+    @torch.no_grad()
+    def unit_features(self, x: Tensor) -> Tensor:
+        """phi (N, F): L2-normalised features of any number of images."""
+        device = self.input.mean.device
+        return torch.cat([F.normalize(self.features(part.to(device))) for part in torch.split(x, BATCH)])
+
+    def exemplar_means(self) -> Tensor:
+        """mu (classes, F): the mean of phi over each class's exemplars, normalised again."""
+        of_class = F.one_hot(self.labels(self.memory.examples), self.starts[-1])  # (exemplars, classes)
+        phi = self.unit_features(self.memory.x)
+        return F.normalize(of_class.to(phi.dtype).T @ phi)  # a sum and a mean have the same direction
+
+    # -- what the run asks -------------------------------------------------------------------------------------------
+
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        # As in the memory: there are as many means as classes had been seen.
+        if prefix + "means" in state:
+            self.means = torch.empty_like(state[prefix + "means"], device=self.means.device)
+        super()._load_from_state_dict(state, prefix, *args)
+
+    def remembered(self) -> dict[str, int]:
+        """The exemplars."""
+        return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}
+
+    def warnings(self) -> list[str]:
+        """Whether there is room for an exemplar of each class."""
+        buffer, classes = self.options.buffer, self.starts[-1]
+        if buffer >= classes:
+            return []
+        return [
+            f"a buffer of {buffer} has no room for one exemplar of each of {classes} classes: none are kept, and the "
+            f"network's own outputs answer; use options.buffer {classes} or more"
+        ]
+
+
+def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """The paper's loss: the sum over classes, here the mean over images. (B, classes) both."""
+    loss = F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="sum")
+    return loss / len(logits)
