@@ -25,5 +25,15 @@ METHODS: Registry[type[Learner]] = Registry(
         "joint": Entry(
             "lockgate.methods.joint:Joint", "All tasks at once, one head each: the task-incremental upper bound."
         ),
+        "full-replay": Entry(
+            "lockgate.methods.full_replay:FullReplay",
+            "Keeps every image and trains on all tasks seen, one head for all: the class-incremental upper bound.",
+        ),
+        "icarl": Entry(
+            "lockgate.methods.icarl:ICaRL", "Keeps exemplars, distils the old network, answers by the nearest mean."
+        ),
+        "agem": Entry(
+            "lockgate.methods.agem:AGEM", "Keeps a few images and takes no step against their gradient (A-GEM)."
+        ),
     },
 )
