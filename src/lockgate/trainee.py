@@ -29,6 +29,8 @@ class Trainee(nn.Module):
         """The step, counted from the start of the phase."""
         self.progress = 0.0
         """How far training is, from 0 to 1."""
+        self.epoch_progress = 0.0
+        """How far the epoch is: 0 in its first step, 1 in its last, and in the only one if there is but one."""
 
     def forward(self, batch: Batch) -> Losses:
         """The loss, under the name that DDP wraps."""
@@ -76,7 +78,7 @@ class Phase:
     judge: Callable[[], Judgement] | None = None
     """Looks at held-out data after each epoch; None: the last epoch is kept."""
     picture: Callable[[], Tensor] | None = None
-    """An image (C, H, W) uint8 worth looking at when the phase has ended."""
+    """An image (C, H, W) uint8 worth looking at after an epoch."""
 
 
 def steps_per_epoch(images: int, batch_size: int) -> int:

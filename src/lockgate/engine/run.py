@@ -121,10 +121,10 @@ class Run:
     def go(self) -> dict[str, Any]:
         """All remaining tasks, then the summary."""
         optim = self.experiment.optim
+        sizes = self.learner.sizes([len(stage.train) for stage in self.stages])
         steps = [  # of each stage
-            self.learner.preparation_steps
-            + self.experiment.epochs * steps_per_epoch(len(stage.train), optim.batch_size)
-            for stage in self.stages
+            self.learner.preparation_steps + self.experiment.epochs * steps_per_epoch(size, optim.batch_size)
+            for size in sizes
         ]
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
         with Progress(sum(steps), done, quiet=not self.first) as self.progress:
@@ -147,7 +147,6 @@ class Run:
             save = functools.partial(self._save_fit, number, phase, before)
             fit = Fit(self.fabric, phase, self.experiment, state, save, self.progress)
             fit.run(functools.partial(self._record_epoch, label, phase))
-            self._keep_picture(phase)
             ended, state = fit.state, FitState()
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)
@@ -183,6 +182,7 @@ class Run:
 
     def _record_epoch(self, label: str, phase: Phase, record: dict[str, Any]) -> None:
         self.records.append(record)
+        self._keep_picture(phase)
         name = "" if record["event"] == "epoch" else f"{record['event']}  "
         losses = "  ".join(f"{key} {value:.4f}" for key, value in record["losses"].items())
         judged = f"held-out accuracy {record['val_accuracy']:.4f}  " if "val_accuracy" in record else ""

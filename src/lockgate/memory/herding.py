@@ -38,13 +38,14 @@ def herding(features: Tensor, count: int) -> Tensor:
     Multiplied out, k^2 times the square is |phi(x)|^2 - 2 phi(x) . (k mu - S), plus what x has no part in: one product
     of a matrix and a vector a step. Returns indices (min(count, N),) in the order of choice.
     """
+    columns = features.T.contiguous()  # BLAS multiplies this layout by a vector several times faster
     mean = features.mean(0)
     half_square = features.square().sum(1) / 2
     wanted = torch.zeros_like(mean)  # k mu - S
     chosen = []
     for _ in range(min(count, len(features))):
         wanted += mean
-        best = (features @ wanted - half_square).argmax()
+        best = (columns.T @ wanted - half_square).argmax()
         wanted -= features[best]
         half_square[best] = torch.inf  # never again
         chosen.append(best)

@@ -35,5 +35,10 @@ METHODS: Registry[type[Learner]] = Registry(
         "agem": Entry(
             "lockgate.methods.agem:AGEM", "Keeps a few images and takes no step against their gradient (A-GEM)."
         ),
+        "ewc-online": Entry(
+            "lockgate.methods.ewc_online:EWCOnline", "Pulls weights that mattered to past tasks back (online EWC)."
+        ),
+        "lwf": Entry("lockgate.methods.lwf:LwF", "Holds old heads to what the old network says of new images."),
+        "hat": Entry("lockgate.methods.hat:HAT", "A mask over units per task; weights between used units freeze."),
     },
 )

@@ -6,6 +6,7 @@ if g . g_ref < 0:   g <- g - (g . g_ref) / (g_ref . g_ref) g_ref      (Eq. 11)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from lockgate import ranks
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.episodic import EpisodicMemory
-from lockgate.methods.full_replay import SingleHead
+from lockgate.methods.single_head import SingleHead
 from lockgate.types import Batch, Losses, Task
 
 EPSILON = 1e-30
@@ -50,15 +51,14 @@ class AGEM(SingleHead):
         """Eq. 11, on the gradient of all parameters as one vector."""
         if not self.memory.kept_images:
             return
-        trained = [p for p in self.parameters() if p.requires_grad and p.grad is not None]
-        reference = self.reference_gradient(trained)
-        g = torch.cat([p.grad.flatten() for p in trained if p.grad is not None])
-        sizes = [p.numel() for p in trained]
-        for p, part in zip(trained, project(g, reference).split(sizes), strict=True):
-            assert p.grad is not None
-            p.grad.copy_(part.view_as(p))
+        trained = {p: p.grad for p in self.parameters() if p.grad is not None}
+        reference = self.reference_gradient(list(trained))
+        g = torch.cat([gradient.flatten() for gradient in trained.values()])
+        parts = torch.split(project(g, reference), [p.numel() for p in trained])
+        for gradient, part in zip(trained.values(), parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
 
-    def reference_gradient(self, parameters: list[Tensor]) -> Tensor:
+    def reference_gradient(self, parameters: Sequence[Tensor]) -> Tensor:
         """g_ref as one vector: over a random batch of the memory, and over ranks, each of which draws its own."""
         rows = torch.randperm(self.memory.kept_images)[: self._count]
         batch = self.memory.examples.batch(rows.to(self.memory.y.device))

@@ -155,6 +155,10 @@ class Learner(Trainee):
 
     # -- what the run asks -------------------------------------------------------------------------------------------
 
+    def sizes(self, images: list[int]) -> list[int]:
+        """How many images each stage trains on, if its task has so many; methods that replay train on more."""
+        return images
+
     def structure(self) -> list[dict[str, Any]]:
         """What ``rebuild`` needs to make the same modules again, one entry per head; JSON."""
         return [{"classes": head.out_features} for head in self.heads]

@@ -1,4 +1,4 @@
-"""Online elastic weight consolidation (Schwarz et al., ICML 2018, Section 4; EWC is Kirkpatrick et al., PNAS 2017).
+"""Online elastic weight consolidation (Schwarz et al., ICML 2018; EWC is Kirkpatrick et al., PNAS 2017).
 
 train task t:   cross-entropy of its head  +  lambda / 2 * sum_i F_i (theta_i - theta*_i)^2   over shared parameters
 end of task t:  F <- gamma F + F_t,  theta* <- theta
@@ -11,10 +11,10 @@ F_t is the diagonal of the Fisher information of the network after task t, exact
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from lockgate.backbones.base import Backbone
@@ -24,6 +24,9 @@ from lockgate.types import Batch, Losses, Task
 
 LARGEST, IMAGES = 2**26, 16
 """Numbers (256 MB) and images in one pass of per-image gradients; more images at once are no faster on CPU."""
+COST, LEAST = 2, 100
+"""An image's Fisher information costs about as much as training on ``COST`` images, for each class. Half an epoch is
+spent on it at most, but ``LEAST`` images are always looked at."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,15 @@ class EWCOnlineOptions:
     )
     gamma: float = option(
         1.0,
-        "What is left of the Fisher information of past tasks when a new one is added. 1, as in van de Ven and Tolias "
-        "(2019), forgets nothing.",
+        "What is left of the Fisher information of past tasks when a new one is added. 1, as in the code of van de Ven "
+        "and Tolias (2019), forgets nothing.",
         ge=0,
         le=1,
     )
     fisher_images: int = option(
         500,
-        "Training images, at most, that a task's Fisher information is averaged over: each costs several training "
-        "images, and with labels in expectation 500 lose next to nothing (van de Ven 2025).",
+        "Training images, at most, that a task's Fisher information is averaged over; with labels in expectation, 500 "
+        "lose next to nothing against all (van de Ven 2025).",
         ge=1,
     )
 
@@ -83,12 +86,14 @@ class EWCOnline(Learner):
 
     def end_task(self, task: Task) -> None:
         """Add the task's Fisher information, and hold on to where the parameters are now."""
-        chosen = torch.randperm(len(task.train))[: self.options.fisher_images]
+        affordable = max(LEAST, len(task.train) // (2 * COST * len(task.classes)))
+        chosen = torch.randperm(len(task.train))[: min(self.options.fisher_images, affordable)]
         self.fisher.mul_(self.options.gamma).add_(self.fisher_of(task.train.x[chosen], task.id))
         self.anchor.copy_(self.shared().detach())
 
     # -- Fisher information ------------------------------------------------------------------------------------------
 
+    @torch.no_grad()
     def fisher_of(self, x: Tensor, task: int) -> Tensor:
         """Diagonal Fisher information (P,) of the shared parameters under ``task``'s head, mean over images ``x``.
 
@@ -97,7 +102,7 @@ class EWCOnline(Learner):
         was_training = self.training
         self.eval()
         parameters = {name: p.detach() for name, p in self.backbone.named_parameters()}
-        head = self.heads[task]
+        head = cast(nn.Linear, self.heads[task])
 
         def log_likelihood(parameters: dict[str, Tensor], image: Tensor, y: int) -> tuple[Tensor, Tensor]:
             stream = functional_call(self.backbone, parameters, (image[None], task))

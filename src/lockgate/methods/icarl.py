@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.herding import ExemplarMemory, herding
-from lockgate.methods.full_replay import SingleHead
+from lockgate.methods.single_head import SingleHead
 from lockgate.types import Batch, Examples, Losses, Task
 
 BATCH = 512
@@ -139,6 +140,11 @@ class ICaRL(SingleHead):
         if prefix + "means" in state:
             self.means = torch.empty_like(state[prefix + "means"], device=self.means.device)
         super()._load_from_state_dict(state, prefix, *args)
+
+    def sizes(self, images: list[int]) -> list[int]:
+        """Each task's images and a full buffer; what rounding to whole exemplars leaves out is not known here."""
+        before = accumulate(images[:-1], initial=0)
+        return [own + min(self.options.buffer, past) for own, past in zip(images, before, strict=True)]
 
     def remembered(self) -> dict[str, int]:
         """The exemplars."""

@@ -3,8 +3,8 @@
     loss = cross-entropy of the new head  +  weight * sum over old heads o of  -sum_k y'_o,k log y^'_o,k
 
 y' are the probabilities of the network from before the task, y^' those of the network now, on the same image of the
-new task, both softened: y'_k = y_k^(1/T) / sum_j y_j^(1/T), which is the softmax of logits / T. The paper's equation has
-no factor T^2, so there is none here.
+new task, both softened: y'_k = y_k^(1/T) / sum_j y_j^(1/T), which is the softmax of logits / T. The paper's equation
+has no factor T^2, so there is none here.
 """
 
 from __future__ import annotations
