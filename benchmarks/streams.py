@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -86,10 +85,16 @@ def epoch(fit: Fit) -> None:
 
 
 def peak(tasks: int, steps: int, method: str) -> None:
-    """Print how much the process's peak grew, in bytes, from after import to the end of an epoch."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Print by how much an epoch's peak is above what the process held after import, in bytes."""
+    before = resident("VmRSS")
     epoch(at_task(tasks, steps, method))
-    print(json.dumps((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024))
+    print(json.dumps(resident("VmHWM") - before))
+
+
+def resident(key: str) -> int:
+    """Memory of this process in bytes: VmRSS now, VmHWM at its peak (ru_maxrss would count the parent's)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
 def main() -> None:
