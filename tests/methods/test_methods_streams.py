@@ -583,7 +583,7 @@ def test_every_stream_on_every_tasks_images_is_promised_exactly_once():
     assert [len(made["streams"]) for made in promises] == [1, 3, 5]
     assert all(verdict.ok for verdict in verdicts), "streams moved when a later task was learnt"
     assert [verdict.streams for verdict in verdicts] == [1, 4, 9]
-    assert "9 streams of the task classifier" in verdicts[-1].text()
+    assert "9 sets of stream features" in verdicts[-1].text()
 
 
 def streams_in(verdict):

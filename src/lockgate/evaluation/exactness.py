@@ -36,7 +36,7 @@ class Verdict:
     def text(self) -> str:
         """One sentence for a person."""
         if self.ok:
-            streams = f", {self.streams} streams of the task classifier" if self.streams else ""
+            streams = f", {self.streams} sets of stream features" if self.streams else ""
             return (
                 f"audit passed: {self.tensors} locked tensors{streams} and the logits of {self.logits} tasks "
                 "are bit-equal"
