@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,7 @@ from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.progress import Progress
 from lockgate.engine.run import place
 from lockgate.engine.setup import build_learner, validated
+from lockgate.methods.base import Learner
 from lockgate.types import Examples, Task
 
 BATCH = 128
@@ -33,32 +35,38 @@ def images(count: int) -> Examples:
     return Examples(x, torch.randint(0, 2, (count,), generator=rng), torch.zeros(count, dtype=torch.int64))
 
 
-def our_loop(steps: int, method: str = "finetune") -> Callable[[], None]:
-    """One epoch of the engine, without its end-of-epoch evaluation."""
+def endless(method: str, batch_size: int, **options: Any) -> Experiment:
+    """An experiment on images in the shape of MNIST that goes on until nobody measures any more. Tunes this process."""
     experiment = validated(
         Experiment(
             method=method,
             dataset="mnist",
             epochs=10_000,
-            optim=OptimConfig(batch_size=BATCH, schedule="constant"),
+            optim=OptimConfig(batch_size=batch_size, schedule="constant"),
+            options=options,
             runtime=RuntimeConfig(threads=1, accelerator="cpu", checkpoint_seconds=1e9),
         )
     )
     prepare_process(experiment)
+    return experiment
+
+
+def about_to_fit(fabric: Any, learner: Learner, task: Task, experiment: Experiment) -> Fit:
+    """Training on ``task``, which has begun."""
+    phase = task_phase(learner, task, task.train, experiment)
+    return Fit(fabric, phase, experiment, FitState(), lambda _: None, Progress(1, 0, quiet=True))
+
+
+def our_loop(steps: int, method: str = "finetune") -> Callable[[], None]:
+    """One epoch of the engine, without its end-of-epoch evaluation."""
+    experiment = endless(method, BATCH)
     data = images(steps * BATCH)
     task = Task(0, (0, 1), data, data, data)
     learner = build_learner(experiment, (1, 28, 28))
     learner.begin_task(task)
     fabric = make_fabric(experiment)
     place(learner, experiment, fabric.device)
-    fit = Fit(
-        fabric,
-        task_phase(learner, task, data, experiment),
-        experiment,
-        FitState(),
-        lambda _: None,
-        Progress(1, 0, quiet=True),
-    )
+    fit = about_to_fit(fabric, learner, task, experiment)
 
     def epoch() -> None:
         fit.state.step, fit.state.sums = 0, {}

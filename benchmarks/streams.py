@@ -20,13 +20,11 @@ from pathlib import Path
 
 import torch
 
-from engine import images
-from lockgate.config import Experiment, OptimConfig, RuntimeConfig
-from lockgate.engine.device import make_fabric, prepare_process
-from lockgate.engine.fit import Fit, FitState, task_phase
-from lockgate.engine.progress import Progress
+from engine import about_to_fit, endless, images
+from lockgate.engine.device import make_fabric
+from lockgate.engine.fit import Fit
 from lockgate.engine.run import place
-from lockgate.engine.setup import build_learner, validated
+from lockgate.engine.setup import build_learner
 from lockgate.types import Examples, Task
 
 BATCH = 64
@@ -37,17 +35,7 @@ FILTERS = 10
 def at_task(tasks: int, steps: int, method: str) -> Fit:
     """Training about to begin on the last of ``tasks`` tasks."""
     options = {"shift": 2} if method == "ccgn-episodic" else {"gan_iterations": 1}
-    experiment = validated(
-        Experiment(
-            method=method,
-            dataset="mnist",
-            epochs=10_000,
-            optim=OptimConfig(batch_size=BATCH, schedule="constant"),
-            options={**options, "patience": 0},
-            runtime=RuntimeConfig(threads=1, accelerator="cpu", checkpoint_seconds=1e9),
-        )
-    )
-    prepare_process(experiment)
+    experiment = endless(method, BATCH, patience=0, **options)
     learner = build_learner(experiment, (1, 28, 28))
     fabric = make_fabric(experiment)
     data = images(steps * BATCH)
@@ -59,14 +47,7 @@ def at_task(tasks: int, steps: int, method: str) -> Fit:
         if t < tasks - 1:
             shut_all_but(FILTERS, learner, t)
             learner.end_task(Task(t, task.classes, own, Examples(own.x[:64], own.y[:64], own.task[:64]), own))
-    return Fit(
-        fabric,
-        task_phase(learner, task, own, experiment),
-        experiment,
-        FitState(),
-        lambda _: None,
-        Progress(1, 0, quiet=True),
-    )
+    return about_to_fit(fabric, learner, task, experiment)
 
 
 @torch.no_grad()

@@ -20,3 +20,13 @@ def derive(seed: int, *place: int | str) -> int:
 def generator(seed: int, *place: int | str) -> torch.Generator:
     """A CPU generator for one place of the run."""
     return torch.Generator().manual_seed(derive(seed, *place))
+
+
+def spawn_seed() -> int:
+    """A seed drawn from torch's current generator, which the engine has seeded for the place the run is at."""
+    return int(torch.randint(2**62, ()))
+
+
+def spawn() -> torch.Generator:
+    """A CPU generator with such a seed."""
+    return torch.Generator().manual_seed(spawn_seed())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,8 +30,6 @@ class Trainee(nn.Module):
         """The step, counted from the start of the phase."""
         self.progress = 0.0
         """How far training is, from 0 to 1."""
-        self.epoch_progress = 0.0
-        """How far the epoch is: 0 in its first step, 1 in its last, and in the only one if there is but one."""
 
     def forward(self, batch: Batch) -> Losses:
         """The loss, under the name that DDP wraps."""
@@ -79,6 +78,19 @@ class Phase:
     """Looks at held-out data after each epoch; None: the last epoch is kept."""
     picture: Callable[[], Tensor] | None = None
     """An image (C, H, W) uint8 worth looking at after an epoch."""
+
+
+@contextmanager
+def evaluating(*modules: nn.Module) -> Iterator[None]:
+    """``modules`` in evaluation mode; gradients flow all the same. Each goes back to the mode it was in."""
+    modes = [module.training for module in modules]
+    for module in modules:
+        module.eval()
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.train(mode)
 
 
 def steps_per_epoch(images: int, batch_size: int) -> int:

@@ -110,7 +110,6 @@ def test_the_paper_recipe_is_the_papers_table(method: str, dataset: str) -> None
         assert RECIPES["paper"](method, dataset).options == {}, "the method's own defaults"
     if method in ("ccgn-episodic", "ccgn-generative"):
         assert experiment.options["inference"] == "argmax"
-        assert experiment.options["task_weight"] == 1.0
         assert experiment.options["shift"] == 0, "the paper does not augment what the task classifier sees"
         assert experiment.options["rehearsal"] == 0, "a rehearsal batch is as large as a batch"
     if method == "ccgn-generative":  # the supplement, "Generative models"

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lightning_fabric import Fabric  # noqa: F401  imported before forking, so that no child pays for it
 
 import tiny
+from lockgate.engine.checkpoint import found
 from lockgate.engine.run import resume, run
 
 PATIENCE = 120
@@ -123,15 +124,18 @@ def main(method: str, backbone: str, options: dict[str, object], folder: Path, k
     kinds = [*often * 4, "between record and checkpoint", *often, "between tasks"]
     rng = random.Random(0)
     done: list[str] = []
+    phases: list[int] = []  # of a task, in which the run was found after each kill
     while len(done) < kills:
         started = (out / "config.yaml").exists()
         kind = kinds[len(done)]
         if not attempt(kind, out, (lambda: resume(out)) if started else (lambda: run(restless, out)), rng):
             break
         done.append(kind)
+        newest = found(out / "checkpoints")[-1:]
+        phases += [point.manifest()["meta"]["phase"] for point in newest if point.kind == "fit"]
     if not (out / "summary.json").exists():
         finish(child(lambda: resume(out)))
-    print(json.dumps({"kills": done, "reference": outcome(reference), "killed": outcome(out)}))
+    print(json.dumps({"kills": done, "phases": phases, "reference": outcome(reference), "killed": outcome(out)}))
 
 
 if __name__ == "__main__":

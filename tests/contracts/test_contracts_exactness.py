@@ -53,9 +53,10 @@ def test_past_logits_are_bit_equal_after_every_later_task(method, backbone, opti
     assert change == 0.0
 
 
+@pytest.mark.parametrize("method", ["ccgn", "ccgn-episodic"])
 @pytest.mark.parametrize("backbone", NETWORKS)
-def test_past_logits_are_bit_equal_when_layers_grow(backbone):
-    experiment = tiny.experiment("ccgn", backbone, options={"grow": 0.5, "open_bias": 0.5}, **FIVE)
+def test_past_logits_and_streams_are_bit_equal_when_layers_grow(method, backbone):
+    experiment = tiny.experiment(method, backbone, options={"grow": 0.5, "open_bias": 0.5}, **FIVE)
     widths = []
     promises = []
     first: dict[int, torch.Tensor] = {}

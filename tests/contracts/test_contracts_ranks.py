@@ -17,7 +17,7 @@ from lockgate.engine.run import run
 from lockgate.engine.setup import build_scenario
 from lockgate.methods import METHODS
 
-CASES = [(method, "simple_cnn") for method in METHODS] + [("ccgn", "resnet18")]
+CASES = [(method, "simple_cnn") for method in METHODS] + [("ccgn", "resnet18"), ("ccgn-episodic", "resnet18")]
 
 
 @pytest.mark.parametrize(("method", "backbone"), CASES)

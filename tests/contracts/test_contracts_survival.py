@@ -15,7 +15,7 @@ KILLER = Path(__file__).with_name("killer.py")
 KILLS = 12
 GROWING = {"grow": 0.5, "open_bias": 0.5}
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
-CASES += [("ccgn", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
+CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
 
 
 @pytest.mark.parametrize(("method", "backbone", "options"), CASES)
@@ -27,6 +27,7 @@ def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, t
     assert len(result["kills"]) >= 10, result["kills"]
     assert {"in the middle of a checkpoint", "in the middle of a step"} <= set(result["kills"])
     assert result["killed"] == result["reference"]
+    assert set(result["phases"]) == ({0, 1} if method == "ccgn-generative" else {0}), "killed in each phase of a task"
     ends = [record for record in result["killed"]["records"] if record["event"] == "task"]
     assert all(end["audit"] is None or end["audit"]["ok"] for end in ends)
     if options:

@@ -34,7 +34,7 @@ class TwoWeights(Backbone):
 
 def logistic(a=1.5, b=-0.5, **options):
     """Logistic regression on two pixels: the head's logits are 0 and the feature."""
-    learner = EWCOnline(TwoWeights(a, b), EWCOnlineOptions(**options), 1, False)
+    learner = EWCOnline(TwoWeights(a, b), EWCOnlineOptions(**options), (1, 1, 1), False)
     add_head(learner)
     return learner
 

@@ -48,11 +48,12 @@ def used_after(learner, tasks):
 
 def test_s_goes_from_one_over_s_max_to_s_max(world):
     learner, _ = world("hat")
-    for progress, s in ((0.0, 0.0025), (0.5, 200.00125), (1.0, 400.0)):
-        learner.epoch_progress = progress
+    learner.steps = 101
+    for step, s in ((0, 0.0025), (50, 200.00125), (100, 400.0), (101, 0.0025)):
+        learner.step = step
         assert learner.scale == pytest.approx(s, rel=1e-9)
     other, _ = world("hat", s_max=50.0)
-    other.epoch_progress = 0.25
+    other.steps, other.step = 5, 1
     assert other.scale == pytest.approx(0.02 + (50 - 0.02) / 4)
 
 
@@ -80,7 +81,7 @@ def test_the_regulariser_is_the_share_of_free_units_taken(world, training):
         learner.end_task(task)
     learner.begin_task(scenario.tasks[2])
     learner.train(training)
-    learner.epoch_progress = 0.01
+    learner.steps, learner.step = 101, 1
     batch = scenario.tasks[2].train.batch(slice(4))
     losses = learner.loss(batch)
     s = 1 / 400 + (400 - 1 / 400) * 0.01
@@ -137,7 +138,7 @@ def test_no_weight_between_used_units_moves_and_the_others_learn(world, train, b
     before: dict[str, tuple[torch.Tensor, torch.Tensor | None]] = {}
     for task in scenario.tasks:
         learner.begin_task(task)
-        learner.epoch_progress = 0.01
+        learner.steps, learner.step = 101, 1
         train(learner, task, OPTIMISERS[optimiser](learner.parameter_groups(0.05)), count=4)
         used = used_after(learner, task.id)
         for name, (weight, bias) in before.items():

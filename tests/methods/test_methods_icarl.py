@@ -98,13 +98,15 @@ def test_the_old_network_is_the_one_before_the_task_and_never_trains(world, trai
     with torch.no_grad():
         before = learner.eval().logits(second.test.x, 0).sigmoid()
     learner.begin_task(second)
-    assert not any("old" in name for name in learner.state_dict())
+    assert any(name.startswith("teacher.") for name in learner.state_dict())
     learner.train()
-    assert torch.equal(learner.old_outputs(second.test.x), before)
+    assert torch.equal(learner.old_outputs(learner.teacher, second.test.x), before)
     train(learner, second)
     learner.train()
-    assert torch.equal(learner.old_outputs(second.test.x), before)
+    assert torch.equal(learner.old_outputs(learner.teacher, second.test.x), before)
     assert not torch.equal(learner.eval().logits(second.test.x, 0).sigmoid(), before)
+    learner.end_task(second)
+    assert not any(name.startswith("teacher.") for name in learner.state_dict())
 
 
 def test_a_task_trains_on_its_images_and_all_exemplars(world, train):

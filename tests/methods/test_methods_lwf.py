@@ -39,10 +39,10 @@ def test_the_loss_is_that_of_a_loop_over_images(world, train, temperature, weigh
     for image, label in zip(batch.x, batch.y.tolist(), strict=True):
         x = learner.input(image[None])
         new = learner.backbone(x, 0).features
-        old = learner.teacher["backbone"](x, 0).features
+        old = learner.teacher.backbone(x, 0).features
         classes -= math.log(softened(learner.heads[2](new)[0].tolist(), 1.0)[label]) / 9
         for o in (0, 1):
-            wanted = softened(learner.teacher["heads"][o](old)[0].tolist(), temperature)
+            wanted = softened(learner.teacher.heads[o](old)[0].tolist(), temperature)
             now = softened(learner.heads[o](new)[0].tolist(), temperature)
             distilled -= sum(a * math.log(b) for a, b in zip(wanted, now, strict=True)) / 9
     assert losses["class"].item() == pytest.approx(classes, rel=1e-4)
@@ -70,8 +70,8 @@ def test_the_teacher_is_the_network_from_before_the_task_and_stays_it(world, tra
     assert not any(module.training for module in learner.teacher.modules())
     assert not any(p.requires_grad for p in learner.teacher.parameters())
     assert all(torch.equal(value, bits[name]) for name, value in learner.teacher.state_dict().items())
-    features = learner.teacher["backbone"](learner.input(x), 0).features
-    for t, head in enumerate(learner.teacher["heads"]):
+    features = learner.teacher.backbone(learner.input(x), 0).features
+    for t, head in enumerate(learner.teacher.heads):
         assert torch.equal(head(features), before[t])
     assert not torch.equal(learner.eval().predict(x, 0), before[0]), "the network itself has learnt"
 

@@ -104,7 +104,6 @@ class Fit:
             torch.manual_seed(derive(seed, "step", *phase.place, epoch, step, ranks.rank()))
             trainee.step = epoch * phase.steps + step
             trainee.progress = trainee.step / (phase.epochs * phase.steps)
-            trainee.epoch_progress = step / (phase.steps - 1) if phase.steps > 1 else 1.0
             set_lr(self.optimiser, lr_factor(phase.optim, epoch, trainee.progress))
             losses = self.train_step(self.draw(order, step))
             for name, value in losses.items():

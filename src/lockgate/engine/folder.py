@@ -93,7 +93,9 @@ class RunFolder:
 
         self.pictures.mkdir(exist_ok=True)
         array = image.squeeze(0).numpy() if len(image) == 1 else image.permute(1, 2, 0).numpy()
-        Image.fromarray(array).save(self.pictures / f"{name}.png")
+        partial = self.pictures / f".{name}.partial"
+        Image.fromarray(array).save(partial, format="png")
+        os.replace(partial, self.pictures / f"{name}.png")
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from lockgate.config import OptimConfig
 from lockgate.memory.base import Memory
 from lockgate.memory.gan.nets import LATENT, Generator, make_critic, make_generator
 from lockgate.memory.gan.wgan_gp import WGANGP
-from lockgate.trainee import Phase
+from lockgate.trainee import Phase, evaluating
 from lockgate.types import Batch, Examples, Task
 
 BATCH = 512
@@ -128,10 +128,7 @@ class GenerativeMemory(Memory):
 @torch.no_grad()
 def generate(generator: Generator, count: int, rng: torch.Generator) -> Tensor:
     """``count`` images (count, C, H, W) uint8 on the CPU. BatchNorm goes by its running statistics."""
-    was_training = generator.training
-    generator.eval()
     device = next(generator.parameters()).device
     noise = torch.randn(count, LATENT, generator=rng)
-    images = [generator.pixels(z.to(device)).cpu() for z in torch.split(noise, BATCH)]
-    generator.train(was_training)
-    return torch.cat(images)
+    with evaluating(generator):
+        return torch.cat([generator.pixels(z.to(device)).cpu() for z in torch.split(noise, BATCH)])

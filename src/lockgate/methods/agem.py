@@ -18,6 +18,8 @@ from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.episodic import EpisodicMemory
 from lockgate.methods.single_head import SingleHead
+from lockgate.randomness import spawn
+from lockgate.trainee import evaluating
 from lockgate.types import Batch, Losses, Task
 
 EPSILON = 1e-30
@@ -36,9 +38,12 @@ class AGEM(SingleHead):
 
     Options: ClassVar[type[Any]] = AGEMOptions
     options: AGEMOptions
+    memory: EpisodicMemory
 
-    def __init__(self, backbone: Backbone, options: AGEMOptions, channels: int, standardise: bool) -> None:
-        super().__init__(backbone, options, channels, standardise)
+    def __init__(
+        self, backbone: Backbone, options: AGEMOptions, image_shape: tuple[int, int, int], standardise: bool
+    ) -> None:
+        super().__init__(backbone, options, image_shape, standardise)
         self.memory = EpisodicMemory(options.buffer)
         self._count = 0  # images in the batch that was last seen
 
@@ -62,20 +67,14 @@ class AGEM(SingleHead):
         """g_ref as one vector: over a random batch of the memory, and over ranks, each of which draws its own."""
         rows = torch.randperm(self.memory.kept_images)[: self._count]
         batch = self.memory.examples.batch(rows.to(self.memory.y.device))
-        was_training = self.training
-        self.eval()  # BatchNorm goes by its running statistics, and does not move them
-        # Not backward(): that would add to the gradients there are, and wake the hooks of DDP.
-        gradients = torch.autograd.grad(self.class_loss(batch), parameters)
-        self.train(was_training)
+        with evaluating(self):  # BatchNorm goes by its running statistics, and does not move them
+            # Not backward(): that would add to the gradients there are, and wake the hooks of DDP.
+            gradients = torch.autograd.grad(self.class_loss(batch), parameters)
         return ranks.total(torch.cat([g.flatten() for g in gradients])) / ranks.world_size()
 
     def end_task(self, task: Task) -> None:
         """Keep a random share of the task, and shrink the shares of those before."""
-        self.memory.end_task(task, torch.Generator().manual_seed(int(torch.randint(2**62, ()))))
-
-    def remembered(self) -> dict[str, int]:
-        """What the memory holds."""
-        return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}
+        self.memory.end_task(task, spawn())
 
 
 def project(g: Tensor, reference: Tensor) -> Tensor:

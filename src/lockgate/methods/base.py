@@ -17,6 +17,7 @@ from lockgate.backbones.base import Backbone
 from lockgate.layers.init import Init
 from lockgate.layers.norm import SharedNorm
 from lockgate.layers.parts import Kit, PlainConv2d, PlainLinear
+from lockgate.memory.base import Memory
 from lockgate.trainee import Phase, Trainee
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -75,13 +76,16 @@ class Learner(Trainee):
     class_incremental: ClassVar[bool] = True
     """Whether ``predict`` can do without the task."""
 
-    def __init__(self, backbone: Backbone, options: Any, channels: int, standardise: bool) -> None:
+    def __init__(self, backbone: Backbone, options: Any, image_shape: tuple[int, int, int], standardise: bool) -> None:
         super().__init__()
         self.backbone = backbone
         self.options = options
-        self.input = Standardise(channels)
+        self.image_shape = image_shape
+        self.input = Standardise(image_shape[0])
         self.standardise = standardise
         self.heads = nn.ModuleList()
+        self.memory: Memory | None = None
+        """What the method keeps of past tasks."""
 
     @classmethod
     def kit(cls, init: Init, options: Any) -> Kit:
@@ -178,7 +182,9 @@ class Learner(Trainee):
 
     def remembered(self) -> dict[str, int] | None:
         """Real images kept of past tasks, and bytes counted as the paper does; None: the method keeps nothing."""
-        return None
+        if self.memory is None:
+            return None
+        return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}
 
     def capacity(self) -> list[LayerCapacity]:
         """How much of each layer is taken; empty where nothing is ever taken."""

@@ -25,6 +25,7 @@ from lockgate.layers.norm import TaskNorm
 from lockgate.layers.parts import Kit
 from lockgate.losses import sparsity
 from lockgate.methods.base import LayerCapacity, Learner
+from lockgate.trainee import evaluating
 from lockgate.types import Batch, Examples, Losses, Task
 
 BATCH = 512
@@ -72,8 +73,10 @@ class CCGN(Learner):
     looked_at: Tensor
     looked_sparse: Tensor
 
-    def __init__(self, backbone: Backbone, options: CCGNOptions, channels: int, standardise: bool) -> None:
-        super().__init__(backbone, options, channels, standardise)
+    def __init__(
+        self, backbone: Backbone, options: CCGNOptions, image_shape: tuple[int, int, int], standardise: bool
+    ) -> None:
+        super().__init__(backbone, options, image_shape, standardise)
         self.base_widths = backbone.widths()
         self._widths: list[list[int]] = []  # of every set of channels, when each task began
         self._reported: list[LayerCapacity] = []
@@ -180,14 +183,12 @@ class CCGN(Learner):
     @torch.no_grad()
     def firing(self, x: Tensor, task: int) -> list[Tensor]:
         """For each layer, how often each gate of ``task``'s stream fires on images ``x``, (c_out,): fires / images."""
-        was_training = self.training
-        self.eval()
         fires: list[Tensor] = []
-        for part in torch.split(x, BATCH):
-            gates = self.backbone(self.input(part.to(self.input.mean.device)), task).gates
-            counts = [gate.sum(0, dtype=torch.float64) for gate in gates]
-            fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
-        self.train(was_training)
+        with evaluating(self):
+            for part in torch.split(x, BATCH):
+                gates = self.backbone(self.input(part.to(self.input.mean.device)), task).gates
+                counts = [gate.sum(0, dtype=torch.float64) for gate in gates]
+                fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
         return [ranks.from_rank_zero(count / len(x)) for count in fires]
 
     # -- what the run asks -------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from torch.func import functional_call, grad, vmap
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.methods.base import Learner
+from lockgate.trainee import evaluating
 from lockgate.types import Batch, Losses, Task
 
 LARGEST, IMAGES = 2**26, 16
@@ -62,8 +63,10 @@ class EWCOnline(Learner):
     fisher: Tensor  # (P,), over all parameters of the backbone
     anchor: Tensor  # (P,), theta*
 
-    def __init__(self, backbone: Backbone, options: EWCOnlineOptions, channels: int, standardise: bool) -> None:
-        super().__init__(backbone, options, channels, standardise)
+    def __init__(
+        self, backbone: Backbone, options: EWCOnlineOptions, image_shape: tuple[int, int, int], standardise: bool
+    ) -> None:
+        super().__init__(backbone, options, image_shape, standardise)
         self.register_buffer("fisher", torch.zeros_like(self.shared()))
         self.register_buffer("anchor", self.shared().detach())
 
@@ -99,8 +102,6 @@ class EWCOnline(Learner):
 
         In eval mode: with BatchNorm in train mode an image's gradient would depend on the images beside it.
         """
-        was_training = self.training
-        self.eval()
         parameters = {name: p.detach() for name, p in self.backbone.named_parameters()}
         head = cast(nn.Linear, self.heads[task])
 
@@ -112,10 +113,10 @@ class EWCOnline(Learner):
         # One gradient for each image, and p(y|x) beside it.
         per_image = vmap(grad(log_likelihood, has_aux=True), in_dims=(None, 0, None))
         total = torch.zeros_like(self.fisher)
-        for part in torch.split(x, max(1, min(IMAGES, LARGEST // len(total)))):
-            images = self.input(part.to(total.device))
-            for y in range(head.out_features):
-                gradients, p = per_image(parameters, images, y)
-                total += torch.cat([torch.einsum("b,b...->...", p, g**2).flatten() for g in gradients.values()])
-        self.train(was_training)
+        with evaluating(self):
+            for part in torch.split(x, max(1, min(IMAGES, LARGEST // len(total)))):
+                images = self.input(part.to(total.device))
+                for y in range(head.out_features):
+                    gradients, p = per_image(parameters, images, y)
+                    total += torch.cat([torch.einsum("b,b...->...", p, g**2).flatten() for g in gradients.values()])
         return total / len(x)

@@ -17,8 +17,10 @@ from lockgate.types import Examples, Task
 class FullReplay(SingleHead):
     """Task t trains on the union of tasks 0 .. t."""
 
-    def __init__(self, backbone: Backbone, options: Any, channels: int, standardise: bool) -> None:
-        super().__init__(backbone, options, channels, standardise)
+    memory: EpisodicMemory
+
+    def __init__(self, backbone: Backbone, options: Any, image_shape: tuple[int, int, int], standardise: bool) -> None:
+        super().__init__(backbone, options, image_shape, standardise)
         self.memory = EpisodicMemory(sys.maxsize)
 
     def begin_task(self, task: Task) -> Examples:
@@ -32,7 +34,3 @@ class FullReplay(SingleHead):
     def sizes(self, images: list[int]) -> list[int]:
         """All images up to each task."""
         return list(accumulate(images))
-
-    def remembered(self) -> dict[str, int]:
-        """Every image seen so far."""
-        return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}

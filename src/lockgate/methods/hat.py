@@ -64,7 +64,10 @@ class HAT(Learner):
     def scale(self) -> float:
         """s, by how far the epoch is."""
         largest = self.options.s_max
-        return 1 / largest + (largest - 1 / largest) * self.epoch_progress
+        done = (
+            (self.step % self.steps) / (self.steps - 1) if self.steps > 1 else 1.0
+        )  # 0 in the first step, 1 in the last
+        return 1 / largest + (largest - 1 / largest) * done
 
     def regulariser(self) -> Tensor:
         """The regulariser without its coefficient: the share of units still free that the current mask takes."""

@@ -9,19 +9,19 @@ predict:        argmin_c || phi(x) - mu_c ||,  phi: L2-normalised features,  mu_
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.herding import ExemplarMemory, herding
 from lockgate.methods.single_head import SingleHead
+from lockgate.methods.teacher import Teacher
 from lockgate.types import Batch, Examples, Losses, Task
 
 BATCH = 512
@@ -44,22 +44,22 @@ class ICaRL(SingleHead):
     Options: ClassVar[type[Any]] = ICaRLOptions
     options: ICaRLOptions
     means: Tensor
+    memory: ExemplarMemory
 
-    def __init__(self, backbone: Backbone, options: ICaRLOptions, channels: int, standardise: bool) -> None:
-        super().__init__(backbone, options, channels, standardise)
+    def __init__(
+        self, backbone: Backbone, options: ICaRLOptions, image_shape: tuple[int, int, int], standardise: bool
+    ) -> None:
+        super().__init__(backbone, options, image_shape, standardise)
         self.memory = ExemplarMemory(options.buffer)
         self.register_buffer("means", torch.empty(0, backbone.features))  # mu_c, one row for each class
-        # In a tuple, so that it is no part of the module: never in training mode, and not in checkpoints, since a
-        # resumed run makes the same copy again.
-        self._old: tuple[nn.ModuleList, ...] = ()
+        self.teacher: Teacher | None = None
 
     # -- the verbs ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
         """Keep a copy of the network as it is, then grow; to train on: the task and all exemplars."""
         if self.heads:
-            copied = copy.deepcopy(nn.ModuleList([self.backbone, *self.heads]))
-            self._old = (copied.eval().requires_grad_(False),)
+            self.teacher = Teacher(self.backbone, self.heads)
         return self.memory.all(super().begin_task(task))
 
     def loss(self, batch: Batch) -> Losses:
@@ -71,14 +71,16 @@ class ICaRL(SingleHead):
         first_new = self.starts[-2]
         is_class = F.one_hot(self.labels(batch), logits.shape[1])
         losses = {"class": binary_cross_entropy(logits[:, first_new:], is_class[:, first_new:])}
-        if first_new:
-            losses["distillation"] = binary_cross_entropy(logits[:, :first_new], self.old_outputs(batch.x))
+        if self.teacher is not None:
+            losses["distillation"] = binary_cross_entropy(
+                logits[:, :first_new], self.old_outputs(self.teacher, batch.x)
+            )
         return losses
 
     def end_task(self, task: Task) -> None:
         """Algorithms 4 and 5, and the mean of each class's exemplars as the network now sees them."""
         self.eval()
-        self._old = ()
+        self.teacher = None
         each = self.options.buffer // self.starts[-1]
         self.memory.reduce(each)
         features = self.unit_features(task.train.x) if self.options.selection == "herding" else None
@@ -114,12 +116,9 @@ class ICaRL(SingleHead):
 
     # -- what the verbs are made of ----------------------------------------------------------------------------------
 
-    @torch.no_grad()
-    def old_outputs(self, x: Tensor) -> Tensor:
+    def old_outputs(self, teacher: Teacher, x: Tensor) -> Tensor:
         """q (B, old classes): sigmoid outputs of the network as it was before the task, in evaluation mode."""
-        backbone, *heads = self._old[0].to(x.device)
-        features = backbone(self.input(x), 0).features
-        return torch.cat([head(features) for head in heads], dim=1).sigmoid()
+        return torch.cat(teacher(self.input(x)), dim=1).sigmoid()
 
     @torch.no_grad()
     def unit_features(self, x: Tensor) -> Tensor:
@@ -145,10 +144,6 @@ class ICaRL(SingleHead):
         """Each task's images and a full buffer; what rounding to whole exemplars leaves out is not known here."""
         before = accumulate(images[:-1], initial=0)
         return [own + min(self.options.buffer, past) for own, past in zip(images, before, strict=True)]
-
-    def remembered(self) -> dict[str, int]:
-        """The exemplars."""
-        return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}
 
     def warnings(self) -> list[str]:
         """Whether there is room for an exemplar of each class."""

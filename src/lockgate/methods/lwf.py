@@ -9,17 +9,17 @@ has no factor T^2, so there is none here.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.methods.base import Learner
+from lockgate.methods.teacher import Teacher
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -37,30 +37,28 @@ class LwF(Learner):
     Options: ClassVar[type[Any]] = LwFOptions
     options: LwFOptions
 
-    def __init__(self, backbone: Backbone, options: LwFOptions, channels: int, standardise: bool) -> None:
-        super().__init__(backbone, options, channels, standardise)
-        self.teacher: nn.ModuleDict | None = None
+    def __init__(
+        self, backbone: Backbone, options: LwFOptions, image_shape: tuple[int, int, int], standardise: bool
+    ) -> None:
+        super().__init__(backbone, options, image_shape, standardise)
+        self.teacher: Teacher | None = None
 
     # -- the verbs ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
         """Copy the network as it is, then add a head."""
         if self.heads:
-            # A part of the learner like any other: it moves to the device and is in the state. A resumed run makes it
-            # again from the same bits, the end of the task before.
-            teacher = nn.ModuleDict({"backbone": self.backbone, "heads": self.heads})
-            self.teacher = copy.deepcopy(teacher).requires_grad_(False).eval()
+            self.teacher = Teacher(self.backbone, self.heads)
         return super().begin_task(task)
 
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the new head; old heads are held to the teacher's answers."""
         x = self.input(batch.x)
-        logits = _all_logits(self.backbone, self.heads, x)
+        features = self.backbone(x, 0).features  # one pass: no layer of the plain kit depends on the task
+        logits = [head(features) for head in self.heads]
         losses = {"class": F.cross_entropy(logits[-1], batch.y)}
         if self.teacher is not None:
-            with torch.no_grad():
-                wanted = _all_logits(self.teacher["backbone"], self.teacher["heads"], x)
-            losses["distillation"] = self.options.weight * self.distillation(logits[:-1], wanted)
+            losses["distillation"] = self.options.weight * self.distillation(logits[:-1], self.teacher(x))
         return losses
 
     def distillation(self, logits: list[Tensor], wanted: list[Tensor]) -> Tensor:
@@ -79,17 +77,3 @@ class LwF(Learner):
         """A head for one more task; old heads go on learning."""
         super().add_task(classes)
         self.heads.requires_grad_(True)
-
-    def train(self, mode: bool = True) -> LwF:
-        """Set the mode; the teacher stays in eval mode, whatever is asked."""
-        super().train(mode)
-        if self.teacher is not None:
-            self.teacher.eval()
-        return self
-
-
-def _all_logits(backbone: nn.Module, heads: nn.Module, x: Tensor) -> list[Tensor]:
-    """Logits of all heads on images ``x``, which share one pass: no layer of the plain kit depends on the task."""
-    assert isinstance(heads, nn.ModuleList)
-    features = backbone(x, 0).features
-    return [head(features) for head in heads]

@@ -10,8 +10,6 @@ epoch where images change) and looked up in each step. A step costs one stream, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -26,8 +24,8 @@ from lockgate.backbones.task_classifier import TaskClassifier
 from lockgate.config import option
 from lockgate.memory.base import Memory
 from lockgate.methods.ccgn import BATCH, CCGN, CCGNOptions
-from lockgate.randomness import generator
-from lockgate.trainee import Phase
+from lockgate.randomness import generator, spawn, spawn_seed
+from lockgate.trainee import Phase, evaluating
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -40,7 +38,6 @@ class StreamsOptions(CCGNOptions):
         "Without a task: the most likely task's head (the paper), or the most likely pair log p(t|x) + log p(y|x,t).",
     )
     rehearsal: int = option(0, "Images in a rehearsal batch; 0: as many as in a batch of the task.", ge=0)
-    task_weight: float = option(1.0, "Weight of the task loss. Paper: 1.", ge=0)
     shift: int = option(0, "Move each image that the task classifier sees by up to this many pixels. Paper: 0.", ge=0)
 
 
@@ -59,12 +56,14 @@ class Streams(CCGN):
 
     class_incremental = True
     options: StreamsOptions
+    memory: Memory
 
-    def __init__(self, backbone: Backbone, options: StreamsOptions, channels: int, standardise: bool) -> None:
-        super().__init__(backbone, options, channels, standardise)
+    def __init__(
+        self, backbone: Backbone, options: StreamsOptions, image_shape: tuple[int, int, int], standardise: bool
+    ) -> None:
+        super().__init__(backbone, options, image_shape, standardise)
         self.task_classifier = TaskClassifier()
         self.memory = self.make_memory()
-        self._images: list[tuple[int, int, int]] = []  # shape of each task's images
         self._pool: Pool | None = None
         self._pool_epoch = -1
 
@@ -76,12 +75,10 @@ class Streams(CCGN):
 
     def begin_task(self, task: Task) -> Examples:
         """As without a task classifier; then make room in the memory."""
-        channels, height, side = task.train.x.shape[1:]
-        self._images.append((channels, height, side))
         self._current = super().begin_task(task)
         self.memory.begin_task(task)
         self._pool, self._pool_epoch = None, -1
-        self._pool_seed = int(torch.randint(2**62, ()))
+        self._pool_seed = spawn_seed()
         return self._current
 
     @property
@@ -97,13 +94,13 @@ class Streams(CCGN):
         """Eq. 3: class loss and sparsity on the task's own images, task loss on the rehearsal batch."""
         losses = super().loss(batch)
         if len(self.heads) > 1:
-            losses["task"] = self.options.task_weight * self.task_loss(len(batch.y))
+            losses["task"] = self.task_loss(len(batch.y))
         return losses
 
     def end_task(self, task: Task) -> None:
         """Lock and seal; then remember the task."""
         super().end_task(task)
-        self.memory.end_task(task, torch.Generator().manual_seed(int(torch.randint(2**62, ()))))
+        self.memory.end_task(task, spawn())
         self.memory.requires_grad_(False)
         self._pool = None
 
@@ -144,8 +141,9 @@ class Streams(CCGN):
         count = -(-self.options.rehearsal // ranks.world_size()) or count  # of this rank
         pool = self.pool(count)
         rows = self._rows(pool, count).to(pool.x.device)
-        with self._still():
-            current = self.backbone(self.input(pool.x[rows]), len(self.heads) - 1).features
+        newest = len(self.heads) - 1
+        with evaluating(*self._deciding(newest)):
+            current = self.backbone(self.input(pool.x[rows]), newest).features
         out = self.task_classifier(pool.past[rows], self._columns(), current)
         return F.cross_entropy(out, pool.target[rows])
 
@@ -175,18 +173,10 @@ class Streams(CCGN):
         parts = [features.index_select(1, self._open(t)) for t, features in enumerate(past)]
         return torch.cat(parts, dim=1) if parts else like.new_zeros(len(like), 0)
 
-    @contextmanager
-    def _still(self) -> Iterator[None]:
-        """The current stream's gates and norms as in evaluation, gradients and all."""
-        newest = len(self.heads) - 1
-        own: list[nn.Module] = [layer.gate(newest) for layer in self.gated.values()]
-        own += [norm.norms[newest] for group in self.backbone.channels for norm in group.norms]
-        modes = [module.training for module in own]
-        for module in own:
-            module.eval()
-        yield
-        for module, mode in zip(own, modes, strict=True):
-            module.train(mode)
+    def _deciding(self, task: int) -> list[nn.Module]:
+        """Gates and norms of ``task``'s stream: what differs between training and evaluation."""
+        gates: list[nn.Module] = [layer.gate(task) for layer in self.gated.values()]
+        return gates + [norm.norms[task] for group in self.backbone.channels for norm in group.norms]
 
     # -- rehearsal ---------------------------------------------------------------------------------------------------
 
@@ -210,10 +200,7 @@ class Streams(CCGN):
             examples = self.memory.draw(current, counts, rng)
         x = shift(examples.x, self.options.shift, rng)
         device = self.input.mean.device
-        was_training = self.training
-        self.eval()
-        past = torch.cat([self._past(part.to(device)) for part in torch.split(x, BATCH)])
-        self.train(was_training)
+        past = torch.cat([self._past(part.to(device)) for part in torch.split(x, BATCH)])  # always in evaluation mode
         sizes = torch.bincount(examples.task, minlength=tasks)
         return Pool(x.to(device), self.target(examples).to(device), past, sizes.cumsum(0) - sizes, sizes)
 
@@ -239,18 +226,8 @@ class Streams(CCGN):
         self.task_classifier.add_task(self.backbone.features, self.outputs(classes))
         self.task_classifier.requires_grad_(len(self.heads) > 1)
 
-    def structure(self) -> list[dict[str, Any]]:
-        """Also the shape of each task's images."""
-        return [{**entry, "image": list(i)} for entry, i in zip(super().structure(), self._images, strict=True)]
-
     def rebuild(self, structure: list[dict[str, Any]]) -> None:
         """Also the memory."""
         super().rebuild(structure)
-        for entry in structure:
-            channels, height, side = entry["image"]
-            self._images.append((channels, height, side))
-            self.memory.rebuild((channels, height, side))
-
-    def remembered(self) -> dict[str, int]:
-        """What the memory holds."""
-        return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}
+        for _ in structure:
+            self.memory.rebuild(self.image_shape)
