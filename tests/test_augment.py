@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lockgate.augment import flip, shift
+from lockgate.augment import flip, shift, warp
 
 
 def test_every_shifted_image_is_the_image_moved_with_its_border_repeated():
@@ -43,3 +43,24 @@ def test_the_same_seed_gives_the_same_batch():
         torch.manual_seed(3)
         results.append(flip(shift(x, 1)))
     assert torch.equal(*results)
+
+
+def test_a_warped_image_samples_the_image_at_an_affine_map_of_its_pixels():
+    """Brightness that rises linearly stays linear under any affine map; the identity's share of it can be solved for."""
+    ramp = torch.arange(8, 24, dtype=torch.float32).repeat(16, 1) * 8  # (H, W), by column
+    x = torch.stack([ramp, ramp.T])[None].repeat(40, 1, 1, 1).to(torch.uint8)
+    warped = warp(x, 0.2, torch.Generator().manual_seed(0)).float()
+    inside = warped[:, :, 5:11, 5:11]  # away from borders, which are repeated
+    entries = torch.stack([inside.diff(dim=3).mean((2, 3)), inside.diff(dim=2).mean((2, 3))], dim=2) / 8  # (B, 2, 2)
+    change = (entries - torch.eye(2)).abs()
+    assert change.max() < 0.22
+    assert change.amax(0).min() > 0.15, "one of the four entries hardly moves"
+    assert (inside.mean((2, 3)) - x.float()[:, :, 5:11, 5:11].mean((2, 3))).abs().max() < 1, "the centre has moved"
+
+
+def test_no_warp_is_the_identity_and_a_seed_is_a_warp():
+    x = torch.randint(0, 256, (6, 3, 9, 9), dtype=torch.uint8)
+    assert torch.equal(warp(x, 0.0), x)
+    a, b, c = (warp(x, 0.1, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
+    assert torch.equal(a, b)
+    assert not torch.equal(a, c)

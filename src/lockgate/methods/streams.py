@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate import ranks
-from lockgate.augment import shift
+from lockgate.augment import shift, warp
 from lockgate.backbones.base import Backbone
 from lockgate.backbones.task_classifier import TaskClassifier
 from lockgate.config import option
@@ -39,6 +39,13 @@ class StreamsOptions(CCGNOptions):
     )
     rehearsal: int = option(0, "Images in a rehearsal batch; 0: as many as in a batch of the task.", ge=0)
     shift: int = option(0, "Move each image that the task classifier sees by up to this many pixels. Paper: 0.", ge=0)
+    warp: float = option(
+        0.0,
+        "Turn, stretch and shear each image that the task classifier sees by up to this much; 0.15: 9 degrees, 15 %. "
+        "Paper: 0.",
+        ge=0,
+        lt=1,
+    )
 
 
 class Pool(NamedTuple):
@@ -183,22 +190,26 @@ class Streams(CCGN):
     def pool(self, count: int = 0) -> Pool:
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""
         # Without the seal, past gates may open filters that are being trained: nothing is constant then.
-        changing = self.memory.fresh or self.options.shift > 0 or not self.options.seal
+        changing = self.memory.fresh or self._augmented or not self.options.seal
         if self._pool is None or (changing and self._pool_epoch != self.epoch):
             self._pool = None  # before the next one is made: never two at a time
             self._pool, self._pool_epoch = self._make_pool(count), self.epoch
         return self._pool
 
+    @property
+    def _augmented(self) -> bool:
+        return self.options.shift > 0 or self.options.warp > 0
+
     @torch.no_grad()
     def _make_pool(self, count: int) -> Pool:
         tasks, current = len(self.heads), self._current
         rng = generator(self._pool_seed, self.epoch)
-        examples = self.memory.all(current) if not self.options.shift else None
+        examples = self.memory.all(current) if not self._augmented else None
         if examples is None:
             wanted = self.steps * count * ranks.world_size() or len(current)  # as many as the epoch will show
             counts = torch.full((tasks,), -(-wanted // tasks))
             examples = self.memory.draw(current, counts, rng)
-        x = shift(examples.x, self.options.shift, rng)
+        x = warp(shift(examples.x, self.options.shift, rng), self.options.warp, rng)
         device = self.input.mean.device
         past = torch.cat([self._past(part.to(device)) for part in torch.split(x, BATCH)])  # always in evaluation mode
         sizes = torch.bincount(examples.task, minlength=tasks)
