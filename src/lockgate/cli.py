@@ -17,7 +17,7 @@ from lockgate.version import __version__
 if TYPE_CHECKING:
     from lockgate.config import Experiment
 
-_KINDS = ("methods", "datasets", "backbones", "recipes")
+_KINDS = ("methods", "datasets", "backbones", "recipes", "exhibits")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lockgate: {error}", file=sys.stderr)
         return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
     except KeyboardInterrupt:
-        print("\nlockgate: stopped. Nothing is lost: continue with `lockgate resume RUN`.", file=sys.stderr)
+        remedy = "the same command" if "reproduce" in arguments[:1] else "`lockgate resume RUN`"
+        print(f"\nlockgate: stopped. Nothing is lost: continue with {remedy}.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1
@@ -70,6 +71,17 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="write a run's HTML page")
     report.add_argument("run", type=Path, help="run folder")
     report.set_defaults(call=_report)
+
+    again = commands.add_parser("reproduce", help="a table or figure of the paper, ours beside its numbers")
+    again.add_argument("exhibit", help="an exhibit (`lockgate list exhibits`), or `all`")
+    again.add_argument("--schedule", default="short", help="short: a few epochs, CPUs; paper: to the letter, GPUs")
+    again.add_argument("--seeds", type=int, help="seeds 0 .. N-1 (default: as many as the exhibit needs)")
+    again.add_argument("--only", action="append", default=[], metavar="NAME", help="only this data set or row; repeat")
+    again.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
+    again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
+    again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
+    again.set_defaults(call=_reproduce)
 
     listing = commands.add_parser("list", help="show what there is to choose from")
     listing.add_argument("kind", nargs="?", choices=_KINDS, help="only this kind")
@@ -165,12 +177,41 @@ def _report(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _reproduce(parsed: argparse.Namespace) -> int:
+    """Run what is missing (finished runs are kept and used again), then write tables, figures and a page."""
+    from lockgate.recipes.exhibit import require_schedule
+    from lockgate.sweep import reproduce
+
+    problems = [
+        f"'{name}' must be at least 1. Got {value}."
+        for name, value in (("jobs", parsed.jobs), ("seeds", parsed.seeds))
+        if value is not None and value < 1
+    ]
+    if problems:
+        raise ConfigError(problems)
+    plan = reproduce.Plan(
+        reproduce.exhibits(parsed.exhibit),
+        require_schedule(parsed.schedule),
+        parsed.seeds,
+        parsed.root,
+        tuple(parsed.only),
+    )
+    failed = [] if parsed.no_run else reproduce.run_missing(plan, parsed.jobs, parsed.ray, _say)
+    for path in reproduce.pages(reproduce.write_all(plan)):
+        print(path)
+    return 1 if failed else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def _list(parsed: argparse.Namespace) -> int:
     for kind in [parsed.kind] if parsed.kind else _KINDS:
         registry = _registry(kind)
         print(f"{kind}:")
         for name in registry:
-            print(f"  {name:12} {registry.summary(name)}")
+            print(f"  {name:16} {registry.summary(name)}")
     return 0
 
 
@@ -178,9 +219,10 @@ def _registry(kind: str) -> Any:
     from lockgate.backbones import BACKBONES
     from lockgate.data import DATASETS
     from lockgate.methods import METHODS
-    from lockgate.recipes import RECIPES
+    from lockgate.recipes import EXHIBITS, RECIPES
 
-    return {"methods": METHODS, "datasets": DATASETS, "backbones": BACKBONES, "recipes": RECIPES}[kind]
+    known = {"methods": METHODS, "datasets": DATASETS, "backbones": BACKBONES, "recipes": RECIPES, "exhibits": EXHIBITS}
+    return known[kind]
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ class TaskClassifier(nn.Module):
         out: Tensor = self.out(F.relu(hidden))
         return out
 
+    @property
+    def macs(self) -> list[int]:
+        """Multiply-accumulates of an image when there were 1, 2, ... tasks."""
+        tasks = range(1, len(self.inputs) + 1)
+        return [self.hidden * (sum(self.inputs[:t]) + sum(self.outputs[:t])) for t in tasks]
+
     def by_task(self, outputs: Tensor) -> Tensor:
         """log p(t|x), (B, tasks), from the outputs."""
         parts = torch.split(outputs.log_softmax(1), self.outputs, dim=1)

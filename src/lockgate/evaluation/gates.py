@@ -1,14 +1,85 @@
-"""How often each gate fires, by layer and task (paper, Section 4.5 and Figure 6)."""
+"""How often each gate fires, by layer and task, and on what (paper, Section 4.5 and Figure 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from lockgate.methods.ccgn import CCGN
+from lockgate.trainee import evaluating
 from lockgate.types import Task
 
+Firing = dict[str, list[list[float]]]
 
-def firing_probabilities(learner: CCGN, tasks: Sequence[Task]) -> dict[str, list[list[float]]]:
+SHOWN = 8
+"""Images of each kind in a strip."""
+LOOKED_AT = 512
+"""Test images of each task among which they are looked for."""
+
+
+def firing_probabilities(learner: CCGN, tasks: Sequence[Task]) -> Firing:
     """For each layer, one row per task: the share of its held-out images for which each gate of its stream fires."""
     rows = [learner.firing(task.val.x, task.id) for task in tasks]
-    return {name: [row[i].tolist() for row in rows] for i, name in enumerate(learner.gated)}
+    width = {name: layer.width for name, layer in learner.gated.items()}
+    return {
+        name: [F.pad(row[i], (0, width[name] - len(row[i]))).tolist() for row in rows]  # layers may have grown since
+        for i, name in enumerate(learner.gated)
+    }
+
+
+def shares(firing: Mapping[str, Sequence[Sequence[float]]]) -> tuple[float, float]:
+    """Of all gates, the share that ever fires, and the share that fires for every task."""
+    fires = [torch.tensor(rows) > 0 for rows in firing.values()]  # (tasks, width) each
+    total = sum(layer.shape[1] for layer in fires)
+    ever, always = (sum(int(layer.any(0).sum()) for layer in fires), sum(int(layer.all(0).sum()) for layer in fires))
+    return ever / total, always / total
+
+
+@dataclass(frozen=True)
+class Strips:
+    """Images of every task that trigger one gate (left) and that do not (right)."""
+
+    gate: int
+    picture: Tensor  # (C, tasks * H, 2 * SHOWN * W + gap) uint8
+
+
+def strips(learner: CCGN, tasks: Sequence[Task], layer: str) -> Strips:
+    """A row for each task: test images for which a gate of ``layer`` fires, a gap, and images for which it does not.
+
+    The gate is the one whose firing is least settled: the share of images it fires for is closest to one half, in the
+    mean over tasks.
+    """
+    index = list(learner.gated).index(layer)
+    images = [task.test.x[:LOOKED_AT] for task in tasks]
+    fires = [_fires(learner, x, task.id, index) for x, task in zip(images, tasks, strict=True)]
+    width = min(f.shape[1] for f in fires)  # gates that every task has
+    undecided = torch.stack([(f[:, :width].double().mean(0) - 0.5).abs() for f in fires]).mean(0)
+    gate = int(undecided.argmin())
+    rows = [
+        torch.cat(
+            [_strip(x, f[:, gate]), x.new_full((x.shape[1], x.shape[2], x.shape[3] // 2), 255), _strip(x, ~f[:, gate])],
+            dim=2,
+        )
+        for x, f in zip(images, fires, strict=True)
+    ]
+    return Strips(gate, torch.cat(rows, dim=1))
+
+
+@torch.no_grad()
+def _fires(learner: CCGN, x: Tensor, task: int, index: int) -> Tensor:
+    """Which gates of a layer fire for each image, (N, c_out) bool."""
+    with evaluating(learner):
+        gates = learner.backbone(learner.input(x.to(learner.input.mean.device)), task).gates
+    fires: Tensor = gates[index].bool().cpu()
+    return fires
+
+
+def _strip(x: Tensor, chosen: Tensor) -> Tensor:
+    """The first few chosen images side by side (C, H, SHOWN * W); white where there are not so many."""
+    some = x[chosen][:SHOWN]
+    blank = x.new_full((SHOWN - len(some), *x.shape[1:]), 255)
+    return torch.cat(list(torch.cat([some, blank])), dim=2)

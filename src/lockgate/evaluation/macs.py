@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from lockgate.evaluation.accuracy import BATCH
 from lockgate.layers.gated import Gated
 from lockgate.methods.base import Learner
+from lockgate.methods.streams import Streams
 from lockgate.types import Task
 
 
@@ -110,3 +111,31 @@ def stage_macs(learner: Learner, tasks: Sequence[Task]) -> dict[str, Any] | None
         "mean_paper": mean("open_paper"),
         "by_task": by_task,
     }
+
+
+def macs_by_stage(learner: Learner, tasks: Sequence[Task]) -> dict[str, list[float]]:
+    """Mean counts after each task, on the test images of all tasks up to it, from the model as it is at the end.
+
+    Past streams do not change, so what they cost at an earlier stage can be counted now. With the task given an image
+    runs through one stream, without it through every stream there was, and the task classifier.
+    """
+    counts = [[task_macs(learner, task.test.x, stream.id) for task in tasks] for stream in tasks]
+    sizes = [len(task.test) for task in tasks]
+    found: dict[str, list[float]] = {}
+    for suffix, keys in (("", ("open", "gates")), ("_paper", ("open_paper",))):
+        cost = [[sum(cell[k] for k in keys) for cell in row] for row in counts]  # by stream and task
+        own = [cost[i][i] for i in range(len(tasks))]
+        found[f"task_incremental{suffix}"] = [_mean(own[:n], sizes) for n in range(1, len(tasks) + 1)]
+        if isinstance(learner, Streams):
+            classifier = learner.task_classifier.macs if not suffix else [0] * len(tasks)  # the paper: convolutions
+            found[f"class_incremental{suffix}"] = [
+                _mean([sum(row[i] for row in cost[:n]) for i in range(n)], sizes) + classifier[n - 1]
+                for n in range(1, len(tasks) + 1)
+            ]
+    return found
+
+
+def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
+    """Mean of ``values``, weighted by as many of ``weights``."""
+    used = weights[: len(values)]
+    return sum(v * w for v, w in zip(values, used, strict=True)) / sum(used)

@@ -60,7 +60,7 @@ def render(run: Run) -> str:
     curves = [figures.losses(run), figures.held_out(run), figures.open_gates(run), figures.critic(run)]
     curves.append(figures.accuracy(summary))
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             run=run,
@@ -137,7 +137,8 @@ def _samples(run: Run) -> list[Sample]:
     return samples
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Where templates are found, and what they may say."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -1,0 +1,25 @@
+"""Supplement: task-incremental accuracy of HAT and ours over five seeds."""
+
+from __future__ import annotations
+
+from lockgate.recipes.exhibit import Exhibit, Line, Schedule, preset, with_task
+from lockgate.recipes.task_incremental import experiment
+from lockgate.report.paper import CONFIDENCE
+
+METHODS = {"HAT": "hat", "ours": "ccgn"}
+
+
+def lines(schedule: Schedule) -> list[Line]:
+    """The paper's three data sets; on a short schedule also the embedded digits, which anyone can afford five of."""
+    made = []
+    for dataset, published in CONFIDENCE.items():
+        for row, method in METHODS.items():
+            value = published[row].value
+            made.append(Line(dataset, row, ("accuracy",), (value,), experiment(schedule, method, dataset), with_task))
+    if schedule == "short":
+        for row, method in METHODS.items():
+            made.append(Line("digits", row, ("accuracy",), (None,), preset(schedule, method, "digits"), with_task))
+    return made
+
+
+EXHIBIT = Exhibit("confidence", "Task-incremental accuracy over five seeds", "Supplement, five runs", lines, seeds=5)

@@ -1,0 +1,33 @@
+"""Figure 4 and the supplement's table of it: accuracy without the task, by the capacity C of an episodic memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockgate.recipes.exhibit import Exhibit, Line, Schedule, preset, without_task
+from lockgate.report.paper import BUFFERS, EPISODIC
+
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Full replay": ("full-replay", {}),
+    "A-GEM": ("agem", {}),
+    "iCaRL-rand": ("icarl", {"selection": "random"}),
+    "iCaRL-mean": ("icarl", {"selection": "herding"}),
+    "ours": ("ccgn-episodic", {}),
+}
+
+
+def lines(schedule: Schedule) -> list[Line]:
+    """A line for every method, data set and capacity; full replay keeps everything, whatever C."""
+    made = []
+    for dataset, published in EPISODIC.items():
+        for row, (method, options) in METHODS.items():
+            for buffer, value in zip(BUFFERS, published[row], strict=True):
+                kept = {} if method == "full-replay" else {"buffer": buffer}
+                chosen = preset(schedule, method, dataset, options={**options, **kept})
+                made.append(Line(dataset, row, (f"C = {buffer}",), (value,), chosen, without_task))
+    return made
+
+
+EXHIBIT = Exhibit(
+    "episodic", "Class-incremental accuracy by the size of an episodic memory", "Figure 4", lines, figure="lines"
+)

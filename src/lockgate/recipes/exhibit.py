@@ -1,0 +1,107 @@
+"""What an exhibit of the paper is made of: lines, each with an experiment, the paper's numbers and where ours are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast, get_args
+
+from lockgate.config import Experiment
+from lockgate.errors import ConfigError
+from lockgate.recipes.presets import paper, short
+from lockgate.report.schema import Summary
+from lockgate.report.words import MIB, average
+
+Schedule = Literal["short", "paper"]
+Values = tuple[float | None, ...]
+Read = Callable[[Summary, Mapping[str, Any]], Values]
+"""Our numbers of a line, from a run's summary and what was measured on its model afterwards."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One experiment of an exhibit and the numbers it gives; lines of one group and row share a row of the table."""
+
+    group: str
+    """The data set, or whatever else stands above a part of the table."""
+    row: str
+    columns: tuple[str, ...]
+    paper: Values
+    experiment: Experiment
+    read: Read
+    measure: Literal["macs", "gates"] | None = None
+    """What has to be measured on the trained model, beyond what the run notes."""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure of the paper."""
+
+    name: str
+    title: str
+    where: str
+    """Where the paper has it."""
+    lines: Callable[[Schedule], list[Line]]
+    seeds: int = 1
+    """How many seeds the exhibit needs when nobody says."""
+    unit: str = "accuracy"
+    lower_is_better: bool = False
+    ranked: bool = True
+    """Whether the rows are rivals, so that their order means something."""
+    figure: Literal["lines", "scatter", "gates"] | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Why a row differs from the paper, by row, where that has been looked into."""
+
+
+def preset(schedule: Schedule, method: str, dataset: str, **changes: Any) -> Experiment:
+    """The experiment of a method on a data set by either schedule; ``options`` and ``optim`` are merged."""
+    experiment = {"short": short, "paper": paper}[schedule](method, dataset)
+    options = {**experiment.options, **changes.pop("options", {})}
+    optim = dataclasses.replace(experiment.optim, **changes.pop("optim", {}))
+    return dataclasses.replace(experiment, options=options, optim=optim, **changes)
+
+
+def require_schedule(name: str) -> Schedule:
+    """The schedule called ``name``."""
+    for known in get_args(Schedule):
+        if name == known:
+            return cast(Schedule, known)
+    raise ConfigError([f"'schedule' must be one of 'short', 'paper'. Got {name!r} instead."])
+
+
+def task_by_task(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """Final accuracy on each task, the task given, and their average."""
+    return (*summary.task_incremental.matrix[-1], average(summary.task_incremental))
+
+
+def with_task(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """Final average accuracy, the task given."""
+    return (average(summary.task_incremental),)
+
+
+def without_task(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """Final average accuracy, the task not given."""
+    return (None if summary.class_incremental is None else average(summary.class_incremental),)
+
+
+def without_task_and_memory(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """Final average accuracy, the task not given, and the MiB kept."""
+    return (*without_task(summary, {}), None if summary.memory is None else summary.memory.bytes / MIB)
+
+
+def measured(*keys: str) -> Read:
+    """What was measured on the model, under ``keys``."""
+
+    def read(_: Summary, found: Mapping[str, Any]) -> Values:
+        value: Any = found
+        for key in keys:
+            value = value[key]
+        return tuple(value)
+
+    return read
+
+
+def names(tasks: Sequence[int]) -> tuple[str, ...]:
+    """T1, T2, ..."""
+    return tuple(f"T{task}" for task in tasks)

@@ -1,0 +1,27 @@
+"""Table 2: accuracy without the task, rehearsed from generated images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockgate.recipes.exhibit import Exhibit, Line, Schedule, preset, without_task
+from lockgate.report.paper import GENERATIVE
+
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "DGMw": ("dgm", {"variant": "w"}),
+    "DGMa": ("dgm", {"variant": "a"}),
+    "ours": ("ccgn-generative", {}),
+}
+
+
+def lines(schedule: Schedule) -> list[Line]:
+    """A line for every method and data set."""
+    made = []
+    for dataset, published in GENERATIVE.items():
+        for row, (method, options) in METHODS.items():
+            chosen = preset(schedule, method, dataset, options=options)
+            made.append(Line(dataset, row, ("accuracy",), (published[row],), chosen, without_task))
+    return made
+
+
+EXHIBIT = Exhibit("generative", "Class-incremental accuracy with a generative memory", "Table 2", lines)

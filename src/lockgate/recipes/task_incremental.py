@@ -1,0 +1,47 @@
+"""Table 1: task-incremental results, the task given, on three data sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockgate.recipes.exhibit import Exhibit, Line, Schedule, names, preset, task_by_task
+from lockgate.report.paper import TASK_INCREMENTAL
+
+METHODS = {
+    "Joint (UB)": "joint",
+    "finetune": "finetune",
+    "EWC-On": "ewc-online",
+    "LwF": "lwf",
+    "HAT": "hat",
+    "ours": "ccgn",
+}
+"""Rows in the paper's order; finetune, which it leaves out, shows what there is to forget."""
+
+EPOCHS = {"mnist": 10}
+"""Of the short schedule, where all rows of the table have others than the preset's."""
+
+
+def experiment(schedule: Schedule, method: str, dataset: str) -> Any:
+    """The experiment behind a row."""
+    changes = {"epochs": EPOCHS[dataset]} if schedule == "short" and dataset in EPOCHS else {}
+    return preset(schedule, method, dataset, **changes)
+
+
+def lines(schedule: Schedule) -> list[Line]:
+    """A line for every method and data set."""
+    columns = (*names(range(1, 6)), "avg")
+    return [
+        Line(
+            dataset,
+            row,
+            columns,
+            published.get(row, (None,) * len(columns)),
+            experiment(schedule, method, dataset),
+            task_by_task,
+        )
+        for dataset, published in TASK_INCREMENTAL.items()
+        for row, method in METHODS.items()
+    ]
+
+
+EXHIBIT = Exhibit("task-incremental", "Task-incremental accuracy", "Table 1", lines)

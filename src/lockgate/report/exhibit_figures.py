@@ -1,0 +1,146 @@
+"""Figures of exhibits: accuracy by buffer, accuracy by memory, and which gates fire for which task."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lockgate.report import words
+from lockgate.report.figures import COLOURS, EDGES, HEIGHT, VIEW, WIDTH
+from lockgate.report.results import Result
+from lockgate.report.svg import Figure, Frame, document, element, hint, text, ticks, trace
+
+STYLE = """
+text { fill: #1b2428; font: 13px system-ui, sans-serif; } .tick { fill: #586469; font-size: 12px; }
+.rule { stroke: #e1e4e1; } .line, .faint { fill: none; stroke: currentColor; stroke-width: 2; stroke-linecap: round; }
+.faint { stroke-dasharray: 2 5; opacity: .6; } .dot { fill: currentColor; } .hole { fill: none; stroke: currentColor; }
+.s0 { color: #0f6f68; } .s1 { color: #b8660b; } .s2 { color: #4657c4; } .s3 { color: #ad2f63; } .s4 { color: #5f7416; }
+.s5 { color: #5a6a72; }
+"""
+"""For a picture outside of a page; inside, the page's own style reaches into it."""
+
+STRIP = 74  # pixels of one task's histogram
+
+
+def alone(figure: Figure) -> str:
+    """The picture as a file of its own, with its style and, since it has no page around it, its legend."""
+    names = [
+        text(56 + 100 * (i % 4), 14 + 16 * (i // 4), name, f"tick {swatch}")
+        for i, (name, swatch) in enumerate(figure.legend)
+    ]
+    coloured = [
+        name.replace('class="tick ', 'fill="currentColor" style="fill: currentColor" class="') for name in names
+    ]
+    room = 16 * math.ceil(len(names) / 4) + 6 if names else 0
+    body = re.sub(
+        r'viewBox="0 0 (\d+) (\d+)"', lambda m: f'viewBox="0 {-room} {m[1]} {int(m[2]) + room}"', figure.svg, count=1
+    )
+    shifted = element("g", "".join(coloured), transform=f"translate(0 {-room})") if names else ""
+    return body.replace("</svg>", f"{element('style', STYLE)}{shifted}</svg>") + "\n"
+
+
+def by_buffer(result: Result, group: str) -> Figure | None:
+    """Accuracy over the capacity of the memory: ours as lines, the paper's as dots."""
+    columns = result.columns(group)
+    sizes = [float(re.sub(r"\D", "", column)) for column in columns]
+    rows = [row for row in result.of(group) if row.run]
+    values = [v for row in result.of(group) for n in row.numbers.values() for v in (n.mean, n.paper) if v is not None]
+    if not rows:
+        return None
+    frame = Frame((sizes[0], sizes[-1]), ticks(min(values) - 0.02, 1.0), **EDGES)
+    body = [*frame.grid(), *_axis(frame, sizes, "images kept, C")]
+    legend = []
+    for n, row in enumerate(result.of(group)):
+        cells = [row.numbers.get(column) for column in columns]
+        line = [frame.at(x, cell.mean if cell else None) for x, cell in zip(sizes, cells, strict=True)]
+        kind = f"s{n % COLOURS}"
+        said = ", ".join(words.score(cell.mean if cell else None) for cell in cells)
+        body.append(element("path", hint(f"{row.name}: {said}"), d=trace(line), class_=f"line {kind}"))
+        body += [
+            _dot(*frame.at(x, c.paper), f"paper, {row.name}", kind)
+            for x, c in zip(sizes, cells, strict=True)
+            if c and c.paper is not None
+        ]
+        legend.append((row.name, kind))
+    caption = "Accuracy without the task, by images kept. Lines: measured here. Rings: the paper's numbers."
+    title = f"{result.title}: {group}"
+    return Figure(title, caption, document(title, caption, body, viewBox=VIEW), tuple(legend))
+
+
+def by_memory(result: Result, group: str) -> Figure | None:
+    """Accuracy over the MiB kept: ours as dots, the paper's as rings, both with their names."""
+    rows = [row for row in result.of(group) if row.run]
+    if not rows:
+        return None
+    points = []
+    for row in result.of(group):
+        accuracy, size = (row.numbers[c] for c in ("accuracy", "MiB"))
+        points += [(row.name, size.mean, accuracy.mean, True), (row.name, size.paper, accuracy.paper, False)]
+    known = [(name, x, y, mine) for name, x, y, mine in points if x is not None and y is not None and x > 0]
+    logs = [math.log10(x) for _, x, _, _ in known]
+    frame = Frame((min(logs) - 0.1, max(logs) + 0.2), ticks(min(y for _, _, y, _ in known) - 0.02, 1.0), **EDGES)
+    body = [*frame.grid()]
+    for mark in (0.3, 1, 3, 10, 30):
+        if frame.x[0] <= math.log10(mark) <= frame.x[1]:
+            across, _ = frame.at(math.log10(mark), None)
+            body.append(text(across, frame.bottom + 17, f"{mark:g}", "tick", "middle"))
+    body.append(text((frame.left + frame.right) / 2, HEIGHT - 5, "MiB kept of past tasks", "label", "middle"))
+    for name, x, y, mine in known:
+        across, down = frame.at(math.log10(x), y)
+        assert down is not None
+        said = f"{name}, {'ours' if mine else 'paper'}: {words.score(y)} with {x:.2f} MiB"
+        body.append(_dot(across, down, said, "s0" if mine else "s1", filled=mine))
+        body.append(text(across + 8, down + 4, name, "tick"))
+    caption = (
+        "Accuracy without the task, by what is kept of past tasks. Dots: measured here. Rings: the paper's numbers."
+    )
+    title = f"{result.title}: {group}"
+    legend = (("ours", "s0"), ("paper", "s1"))
+    return Figure(title, caption, document(title, caption, body, viewBox=VIEW), legend)
+
+
+def firing(measured: Mapping[str, Any], group: str) -> Figure:
+    """How often each gate of a layer fires, a histogram for each task; gates sorted by their rate over all tasks."""
+    layer = str(measured["layer"])
+    rows: Sequence[Sequence[float]] = measured["firing"][layer]
+    order = sorted(range(len(rows[0])), key=lambda gate: -sum(row[gate] for row in rows))
+    height = STRIP * len(rows) + 30
+    body = [part for t, row in enumerate(rows) for part in _histogram([row[g] for g in order], t)]
+    body.append(text(WIDTH / 2, height - 5, f"gates of {layer}, most often open first", "label", "middle"))
+    silent = sum(1 for g in order if not any(row[g] for row in rows))
+    caption = (
+        f"Share of held-out images for which each gate of {layer} fires, by task; {silent} of {len(order)} never do "
+        "and are free for tasks to come."
+    )
+    title = f"Which gates fire for which task: {group}"
+    return Figure(title, caption, document(title, caption, body, viewBox=f"0 0 {WIDTH:.0f} {height}"))
+
+
+def _histogram(shares: Sequence[float], task: int) -> Iterator[str]:
+    top, left, right = task * STRIP + 8, 60.0, WIDTH - 8
+    base, step = top + STRIP - 14, (right - left) / len(shares)
+    yield text(left - 8, base - 20, f"task {task + 1}", "tick", "end")
+    yield element("line", x1=left, x2=right, y1=base, y2=base, class_="rule")
+    for i, share in enumerate(shares):
+        if share > 0:
+            tall = share * (STRIP - 20)
+            place = {"x": f"{left + i * step:.2f}", "y": f"{base - tall:.2f}", "width": f"{max(0.5, step * 0.85):.2f}"}
+            yield element(
+                "rect",
+                hint(f"fires for {100 * share:.1f} %"),
+                **place,
+                height=f"{tall:.2f}",
+                class_=f"dot s{task % COLOURS}",
+            )
+
+
+def _axis(frame: Frame, marks: Sequence[float], label: str) -> Iterator[str]:
+    for mark in marks:
+        yield text(frame.at(mark, None)[0], frame.bottom + 17, f"{mark:g}", "tick", "middle")
+    yield text((frame.left + frame.right) / 2, HEIGHT - 5, label, "label", "middle")
+
+
+def _dot(x: float, y: float | None, said: str, kind: str, filled: bool = False) -> str:
+    return element("circle", hint(said), cx=x, cy=y, r=4, class_=f"{'dot' if filled else 'hole'} {kind}")

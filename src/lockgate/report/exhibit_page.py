@@ -1,0 +1,81 @@
+"""One self-contained HTML page per exhibit."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from lockgate.report import exhibit_figures as draw
+from lockgate.report.page import environment
+from lockgate.report.results import Result, ours, printed
+from lockgate.report.schema import Picture
+from lockgate.report.svg import Figure
+
+Figures = dict[str, list[Figure]]
+"""By group."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture on the page."""
+
+    title: str
+    caption: str
+    uri: str
+    width: int
+    height: int
+
+
+def figures_of(kind: Literal["lines", "scatter", "gates"] | None, result: Result, runs: Mapping[str, Path]) -> Figures:
+    """The figures of an exhibit, by group; ``runs`` holds the first finished run of each group."""
+    made: Figures = {}
+    for group in result.groups:
+        figure: Figure | None = None
+        if kind == "lines":
+            figure = draw.by_buffer(result, group)
+        elif kind == "scatter":
+            figure = draw.by_memory(result, group)
+        elif kind == "gates" and group in runs:
+            figure = draw.firing(gates_of(runs[group]), group)
+        made[group] = [figure] if figure is not None else []
+    return made
+
+
+def gates_of(run: Path) -> dict[str, Any]:
+    """What was measured of a run's gates."""
+    found: dict[str, Any] = json.loads((run / "gates.json").read_text())
+    return found
+
+
+def page(result: Result, figures: Figures, runs: Mapping[str, Path]) -> str:
+    """The page as a string; the same results give the same bytes."""
+    pictures = {group: [_strips(run)] for group, run in runs.items() if (run / "pictures" / "gates.png").is_file()}
+    return (
+        environment()
+        .get_template("exhibit.html")
+        .render(
+            result=result,
+            figures=figures,
+            pictures=pictures if result.name == "gates" else {},
+            commands=list(dict.fromkeys(command for row in result.rows for command in row.commands)),
+            hardware=list(dict.fromkeys(machine for row in result.rows for machine in row.hardware)),
+            ours=ours,
+            printed=printed,
+        )
+    )
+
+
+def _strips(run: Path) -> Shown:
+    png = (run / "pictures" / "gates.png").read_bytes()
+    width, height = Picture(0, png).size
+    known = gates_of(run)
+    uri = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    caption = (
+        f"Test images of each task (a row each) for which gate {known['gate']} of {known['layer']} fires (left) "
+        "and for which it does not (right)."
+    )
+    return Shown("Images that trigger a gate, and images that do not", caption, uri, width, height)

@@ -1,0 +1,146 @@
+"""Numbers of an exhibit, ours beside the paper's, and what they amount to."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from lockgate.report import words
+
+CLOSE = 0.01
+"""Accuracies within a point of the paper's, or above it, reproduce it."""
+CLOSE_RATIO = 1.2
+"""Costs within a fifth of the paper's, or below it, do."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One cell: what the paper prints, and what our runs gave, by seed."""
+
+    paper: float | None
+    ours: tuple[float, ...]
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over seeds."""
+        return statistics.fmean(self.ours) if self.ours else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over seeds, where there are several."""
+        return statistics.stdev(self.ours) if len(self.ours) > 1 else None
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A row of an exhibit: numbers by column, and how they were made."""
+
+    group: str
+    name: str
+    numbers: Mapping[str, Number]
+    commands: tuple[str, ...]
+    epochs: tuple[int, ...]
+    seeds: tuple[int, ...]
+    hardware: tuple[str, ...]
+    wanted: str
+    """The command that makes what is missing."""
+
+    @property
+    def run(self) -> bool:
+        """Whether any of it was run."""
+        return any(number.ours for number in self.numbers.values())
+
+    @property
+    def key(self) -> float | None:
+        """The number that rows are ranked by: the last one that was run."""
+        return next((n.mean for n in reversed(list(self.numbers.values())) if n.ours), None)
+
+
+@dataclass(frozen=True)
+class Result:
+    """An exhibit with its numbers."""
+
+    name: str
+    title: str
+    where: str
+    schedule: str
+    unit: str
+    lower_is_better: bool
+    ranked: bool
+    rows: tuple[ResultRow, ...]
+    notes: Mapping[str, str]
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups in order."""
+        return list(dict.fromkeys(row.group for row in self.rows))
+
+    def of(self, group: str) -> list[ResultRow]:
+        """The rows of a group."""
+        return [row for row in self.rows if row.group == group]
+
+    def columns(self, group: str) -> list[str]:
+        """The columns of a group, in order."""
+        return list(dict.fromkeys(column for row in self.of(group) for column in row.numbers))
+
+    @property
+    def seeds(self) -> int:
+        """The most seeds that any row has."""
+        return max((len(row.seeds) for row in self.rows), default=0)
+
+    def close(self, number: Number) -> bool | None:
+        """Whether a number is as good as the paper's; None where one of the two is missing."""
+        if number.paper is None or number.mean is None:
+            return None
+        if self.lower_is_better:
+            return number.mean <= CLOSE_RATIO * number.paper
+        return number.mean >= number.paper - CLOSE
+
+    def verdict(self, group: str) -> str:
+        """What a group comes to: *reproduced*, *trend holds*, *differs*, *not run here*, or *beyond the paper*."""
+        rows = [row for row in self.of(group) if row.run]
+        if not rows:
+            return "not run here"
+        judged = [close for row in rows for number in row.numbers.values() if (close := self.close(number)) is not None]
+        left = len(self.of(group)) - len(rows)
+        partly = f" ({words.plural(left, 'row')} not run)" if left else ""
+        if not judged:
+            return f"beyond the paper{partly}"
+        if all(judged):
+            return f"reproduced{partly}"
+        if self.ranked and (order := self.order(group)) is not None:
+            right, pairs = order
+            if right == pairs:
+                return f"trend holds{partly}: {sum(judged)} of {len(judged)} numbers within reach, all rows in order"
+        why = "; ".join(self.notes[row.name] for row in rows if row.name in self.notes)
+        return f"differs{partly}: {why or 'schedule is short; not looked into'}"
+
+    def order(self, group: str) -> tuple[int, int] | None:
+        """Of the pairs of rows that the paper tells apart by more than a point, how many are in its order here."""
+        columns = self.columns(group)
+        pairs = []
+        for a, b in combinations([row for row in self.of(group) if row.run], 2):
+            for column in columns[-1:]:
+                x, y = a.numbers.get(column), b.numbers.get(column)
+                if not (x and y and x.paper is not None and y.paper is not None):
+                    continue
+                if x.mean is None or y.mean is None or abs(x.paper - y.paper) <= CLOSE:
+                    continue
+                pairs.append((x.paper > y.paper) == (x.mean > y.mean))
+        return (sum(pairs), len(pairs)) if pairs else None
+
+
+def ours(number: Number) -> str:
+    """Our number, with its deviation over seeds."""
+    if number.mean is None:
+        return "not run here"
+    digits = 4 if number.mean < 2 else 3
+    spread = "" if number.deviation is None else f" ± {number.deviation:.{digits}f}"
+    return f"{number.mean:.{digits}f}{spread}"
+
+
+def printed(number: Number) -> str:
+    """The paper's number."""
+    return words.ABSENT if number.paper is None else f"{number.paper:g}"

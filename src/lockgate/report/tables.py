@@ -1,0 +1,91 @@
+"""Exhibits as Markdown and CSV, and REPRODUCTION.md, which holds them all."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from lockgate.report.results import Result, ResultRow, ours, printed
+
+HEAD = """# Reproduction
+
+Exhibit by exhibit of *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020):
+what the paper prints, what was measured here, and the command. Written by `lockgate reproduce all --no-run`; do not
+edit. The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are
+not meant to equal the paper's. A cell that was not run says "not run here".
+
+*Reproduced*: every number that was run is at least the paper's less one point (costs: at most 1.2 times). *Trend
+holds*: not all are, but methods that the paper tells apart by more than a point stand in its order. *Differs*: neither.
+"""
+
+
+def csv_text(result: Result) -> str:
+    """One line for every number and seed."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["exhibit", "schedule", "group", "row", "column", "paper", "seed", "ours"])
+    for row in result.rows:
+        for column, number in row.numbers.items():
+            paper = "" if number.paper is None else number.paper
+            values: list[tuple[object, object]] = list(zip(row.seeds, number.ours, strict=False)) or [("", "")]
+            for seed, value in values:
+                writer.writerow([result.name, result.schedule, row.group, row.name, column, paper, seed, value])
+    return out.getvalue()
+
+
+def markdown(result: Result) -> str:
+    """The tables of an exhibit, group by group: our number, and the paper's in brackets."""
+    return "\n".join(_exhibit(result)) + "\n"
+
+
+def reproduction(results: Sequence[Result]) -> str:
+    """REPRODUCTION.md."""
+    parts = [HEAD, "| exhibit | data | verdict |\n|---|---|---|"]
+    parts[-1] += "".join(
+        f"\n| [{r.title}](#{_anchor(r)}) | {group} | {r.verdict(group)} |" for r in results for group in r.groups
+    )
+    return "\n\n".join([*parts, *(markdown(result).rstrip() for result in results)]) + "\n"
+
+
+def _heading(result: Result) -> str:
+    return f"{result.where}: {result.title}"
+
+
+def _anchor(result: Result) -> str:
+    kept = "".join(c for c in _heading(result).lower() if c.isalnum() or c in " -")
+    return kept.replace(" ", "-")
+
+
+def _exhibit(result: Result) -> Iterator[str]:
+    yield f"## {_heading(result)}"
+    yield ""
+    yield f"`lockgate reproduce {result.name} --schedule {result.schedule}`. Ours (paper's in brackets), {result.unit}."
+    for group in result.groups:
+        columns, rows = result.columns(group), result.of(group)
+        yield ""
+        yield f"### {group}"
+        yield f"Verdict: *{result.verdict(group)}*."
+        yield ""
+        yield f"| {group} | {' | '.join(columns)} | epochs | seeds |"
+        yield f"|---|{'---|' * len(columns)}---|---|"
+        for row in rows:
+            cells = [_cell(row, column) for column in columns]
+            epochs = ", ".join(map(str, sorted(set(row.epochs)))) or "–"
+            seeds = ", ".join(map(str, row.seeds)) or "–"
+            yield f"| {row.name} | {' | '.join(cells)} | {epochs} | {seeds} |"
+        commands = list(dict.fromkeys(command for row in rows for command in row.commands))
+        if commands:
+            hardware = "; ".join(dict.fromkeys(machine for row in rows for machine in row.hardware))
+            yield ""
+            yield f"<details><summary>Commands and hardware</summary>\n\n{hardware}\n\n```"
+            yield from commands
+            yield "```\n</details>"
+
+
+def _cell(row: ResultRow, column: str) -> str:
+    number = row.numbers.get(column)
+    if number is None:
+        return ""
+    bracket = "" if number.paper is None else f" ({printed(number)})"
+    return f"{ours(number)}{bracket}"

@@ -1,0 +1,85 @@
+"""``lockgate reproduce``: run what an exhibit lacks, then write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lockgate.engine.folder import write_atomically
+from lockgate.recipes import EXHIBITS
+from lockgate.recipes.exhibit import Exhibit, Schedule
+from lockgate.report.tables import reproduction
+from lockgate.sweep import local, rays
+from lockgate.sweep.plan import Job, jobs, lines
+from lockgate.sweep.time import estimate, in_words
+from lockgate.sweep.write import gather, write
+
+MARKDOWN = "REPRODUCTION.md"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for."""
+
+    exhibits: tuple[Exhibit, ...]
+    schedule: Schedule
+    seeds: int | None
+    """None: as many as each exhibit needs."""
+    root: Path
+    only: tuple[str, ...] = ()
+
+    def seeds_of(self, exhibit: Exhibit) -> int:
+        """How many seeds to run for ``exhibit``."""
+        return exhibit.seeds if self.seeds is None else self.seeds
+
+    def jobs(self) -> list[Job]:
+        """Every run that is needed, each once."""
+        wanted: dict[Path, Job] = {}
+        for exhibit in self.exhibits:
+            chosen = lines(exhibit, self.schedule, self.only)
+            for job in jobs(chosen, self.schedule, self.seeds_of(exhibit), self.root):
+                wanted.setdefault(job.folder, job)
+        return list(wanted.values())
+
+
+def exhibits(name: str) -> tuple[Exhibit, ...]:
+    """The exhibit called ``name``, or `all` of them."""
+    return tuple(EXHIBITS[n] for n in EXHIBITS) if name == "all" else (EXHIBITS[name],)
+
+
+def run_missing(plan: Plan, at_once: int, ray: str | None, say: Callable[[str], None]) -> list[Job]:
+    """Run what is not finished; returns what failed."""
+    every = plan.jobs()
+    missing = [job for job in every if not job.finished]
+    say(f"{len(every)} runs wanted, {len(every) - len(missing)} finished, {len(missing)} to do")
+    if not missing:
+        return []
+    say(f"about {in_words(estimate(missing) / at_once)} on CPUs like ours, {at_once} at a time")
+    if ray is not None:
+        return rays.carry_out(missing, ray, at_once, say)
+    return local.carry_out(missing, at_once, say)
+
+
+def write_all(plan: Plan) -> list[Path]:
+    """Write every exhibit of the plan from what is finished; with all exhibits also REPRODUCTION.md. Pages first."""
+    written, results = list[Path](), []
+    for exhibit in plan.exhibits:
+        chosen = lines(exhibit, plan.schedule, plan.only)
+        result = gather(exhibit, plan.schedule, chosen, _most(plan, exhibit), plan.root)
+        written += write(exhibit, result, chosen, plan.root)
+        results.append(result)
+    if len(plan.exhibits) == len(EXHIBITS):
+        write_atomically(plan.root / MARKDOWN, reproduction(results))
+        written.append(plan.root / MARKDOWN)
+    return written
+
+
+def _most(plan: Plan, exhibit: Exhibit) -> int:
+    """Seeds to look for: finished ones count even if fewer were asked for now."""
+    return max(plan.seeds_of(exhibit), 5)
+
+
+def pages(written: Sequence[Path]) -> list[Path]:
+    """What a person wants to open."""
+    return [path for path in written if path.suffix == ".html" or path.name == MARKDOWN]

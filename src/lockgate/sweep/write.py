@@ -1,0 +1,116 @@
+"""Results of an exhibit from the runs that are finished: tables, figures, a page, and REPRODUCTION.md."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from lockgate.engine.folder import write_atomically
+from lockgate.recipes.exhibit import Exhibit, Line, Schedule
+from lockgate.report import records
+from lockgate.report.exhibit_figures import alone
+from lockgate.report.exhibit_page import figures_of, page
+from lockgate.report.results import Number, Result, ResultRow
+from lockgate.report.schema import Summary
+from lockgate.report.tables import csv_text, markdown
+from lockgate.sweep.measure import measure
+from lockgate.sweep.plan import held, key, seeded
+
+
+def gather(exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: int, root: Path) -> Result:
+    """The numbers of an exhibit that finished runs under ``root`` give, for seeds 0 .. ``seeds`` - 1."""
+    known = {k: folder for k, folder in held(root).items() if (folder / "summary.json").is_file()}
+    rows: dict[tuple[str, str], ResultRow] = {}
+    for line in lines:
+        found = [(seed, known[k]) for seed in range(seeds) if (k := key(seeded(line, seed))) in known]
+        row = _row(line, exhibit, schedule, found)
+        before = rows.get((line.group, line.row))
+        rows[line.group, line.row] = row if before is None else _joined(before, row)
+    return Result(
+        exhibit.name,
+        exhibit.title,
+        exhibit.where,
+        schedule,
+        exhibit.unit,
+        exhibit.lower_is_better,
+        exhibit.ranked,
+        tuple(rows.values()),
+        exhibit.notes,
+    )
+
+
+def _row(line: Line, exhibit: Exhibit, schedule: Schedule, found: Sequence[tuple[int, Path]]) -> ResultRow:
+    summaries = [records.read(folder).summary for _, folder in found]
+    values = [
+        line.read(summary, measure(folder, line.measure) if line.measure else {})
+        for summary, (_, folder) in zip(summaries, found, strict=True)
+    ]
+    numbers = {
+        column: Number(line.paper[i], tuple(v for row in values if (v := row[i]) is not None))
+        for i, column in enumerate(line.columns)
+    }
+    return ResultRow(
+        line.group,
+        line.row,
+        numbers,
+        tuple(command_of(summary) for summary in summaries),
+        tuple(summary.epochs for summary in summaries if summary.epochs is not None),
+        tuple(seed for seed, _ in found),
+        tuple(hardware_of(summary) for summary in summaries),
+        f"lockgate reproduce {exhibit.name} --schedule {schedule} --only {shlex.quote(line.group)}",
+    )
+
+
+def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
+    """Two lines of one row: other columns of the same method."""
+    return ResultRow(
+        a.group,
+        a.name,
+        {**a.numbers, **b.numbers},
+        (*a.commands, *b.commands),
+        (*a.epochs, *b.epochs),
+        tuple(sorted({*a.seeds, *b.seeds})),
+        (*a.hardware, *b.hardware),
+        a.wanted,
+    )
+
+
+def command_of(summary: Summary) -> str:
+    """The command that made a run, without the folder it was made in."""
+    return re.sub(r" --out \S+", "", summary.command or "not known")
+
+
+def hardware_of(summary: Summary) -> str:
+    """What a run was made on."""
+    e = summary.environment
+    device = e.get("cuda") if e.get("cuda") not in (None, "None") else e.get("cpu", "unknown processor")
+    return (
+        f"{device}, {e.get('threads', '?')} thread(s), torch {e.get('torch', '?')}, lockgate {e.get('lockgate', '?')}"
+    )
+
+
+def write(exhibit: Exhibit, result: Result, lines: Sequence[Line], root: Path) -> list[Path]:
+    """Markdown, CSV, SVG figures and an HTML page in ``root``; returns what was written, the page first."""
+    runs = _first_runs(lines, root)
+    figures = figures_of(exhibit.figure, result, runs)
+    files = {f"{exhibit.name}.html": page(result, figures, runs)}
+    files[f"{exhibit.name}.md"], files[f"{exhibit.name}.csv"] = markdown(result), csv_text(result)
+    for group, drawn in figures.items():
+        files |= {f"{exhibit.name}-{group}.svg": alone(figure) for figure in drawn}
+    root.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        write_atomically(root / name, text)
+    return [root / name for name in files]
+
+
+def _first_runs(lines: Sequence[Line], root: Path) -> dict[str, Path]:
+    """The first finished run of each group, for figures that look at one."""
+    known = held(root)
+    found: dict[str, Path] = {}
+    for line in lines:
+        run = known.get(key(line.experiment))
+        if run is not None and (run / "summary.json").is_file():
+            found.setdefault(line.group, run)
+    return found
