@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_batch():
 
 
 def test_a_warped_image_samples_the_image_at_an_affine_map_of_its_pixels():
-    """Brightness that rises linearly stays linear under any affine map; the identity's share of it can be solved for."""
+    """Brightness that rises linearly stays linear under any affine map, which can be read off it."""
     ramp = torch.arange(8, 24, dtype=torch.float32).repeat(16, 1) * 8  # (H, W), by column
     x = torch.stack([ramp, ramp.T])[None].repeat(40, 1, 1, 1).to(torch.uint8)
     warped = warp(x, 0.2, torch.Generator().manual_seed(0)).float()

@@ -1,0 +1,192 @@
+"""Exhibits: numbers beside the paper's, verdicts, tables, figures and the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from html import unescape
+
+import pytest
+
+from lockgate.report import paper
+from lockgate.report.exhibit_figures import alone, by_buffer, by_memory, firing
+from lockgate.report.exhibit_page import figures_of, page
+from lockgate.report.results import Number, Result, ResultRow
+from lockgate.report.tables import csv_text, markdown, reproduction
+
+CHROMIUM = shutil.which("chromium")
+
+
+def row(name, **numbers) -> ResultRow:
+    """``column=(paper, ours...)``; C500 stands for `C = 500`."""
+    cells = {re.sub(r"^C(\d+)$", r"C = \1", c): Number(values[0], tuple(values[1:])) for c, values in numbers.items()}
+    seeds = tuple(range(max(len(cell.ours) for cell in cells.values())))
+    ran = ("lockgate run short",) if seeds else ()
+    return ResultRow(
+        "mnist", name, cells, ran, (8,) * len(seeds), seeds, ("a CPU",) * len(seeds), "lockgate reproduce x"
+    )
+
+
+def result(*rows, **changes) -> Result:
+    values = {"unit": "accuracy", "lower_is_better": False, "ranked": True, "notes": {}}
+    return Result("small", "A small exhibit", "Figure 0", "short", **{**values, **changes}, rows=rows)
+
+
+def test_verdicts():
+    near, far = row("ours", C500=(0.94, 0.935)), row("ours", C500=(0.94, 0.90))
+    rival, strong = row("rival", C500=(0.85, 0.80)), row("rival", C500=(0.85, 0.92))
+    absent = row("absent", C500=(0.5,))
+    assert result(near).verdict("mnist") == "reproduced"
+    assert result(near, absent).verdict("mnist") == "reproduced (1 row not run)"
+    assert result(absent).verdict("mnist") == "not run here"
+    assert result(far, rival).verdict("mnist").startswith("trend holds: 0 of 2")
+    assert result(far, strong).verdict("mnist").startswith("differs")
+    known = result(far, strong, notes={"rival": "trained longer"})
+    assert known.verdict("mnist") == "differs: trained longer"
+    assert result(row("ours", C500=(None, 0.7))).verdict("mnist") == "beyond the paper"
+
+
+def test_costs_are_judged_the_other_way_round():
+    cheap, dear = row("ours", T1=(0.1, 0.11)), row("ours", T1=(0.1, 0.2))
+    assert result(cheap, lower_is_better=True).verdict("mnist") == "reproduced"
+    assert result(dear, lower_is_better=True).verdict("mnist").startswith("differs")
+
+
+def test_seeds_become_a_mean_and_a_deviation():
+    number = Number(0.9, (0.90, 0.92, 0.94))
+    assert number.mean == pytest.approx(0.92)
+    assert number.deviation == pytest.approx(0.02)
+    assert "0.9200 ± 0.0200 (0.9)" in markdown(result(row("ours", C500=(0.9, 0.90, 0.92, 0.94))))
+
+
+def test_markdown_says_what_was_not_run_and_csv_holds_every_seed():
+    made = result(row("ours", C500=(0.94, 0.93, 0.95), C2000=(0.96,)), row("absent", C500=(0.5,)))
+    assert "| absent | not run here (0.5) |" in markdown(made)
+    rows = list(csv.DictReader(io.StringIO(csv_text(made))))
+    assert [(r["seed"], r["ours"]) for r in rows if r["row"] == "ours" and r["column"] == "C = 500"] == [
+        ("0", "0.93"),
+        ("1", "0.95"),
+    ]
+    assert [r["ours"] for r in rows if r["row"] == "absent"] == [""]
+
+
+def test_reproduction_links_to_every_exhibit_and_holds_its_table():
+    text = reproduction([result(row("ours", C500=(0.94, 0.93)))])
+    link = re.search(r"\]\(#([^)]+)\)", text)
+    assert link is not None
+    heading = next(line for line in text.splitlines() if line.startswith("## Figure 0"))
+    anchor = re.sub(r"[^\w\- ]", "", heading.removeprefix("## ").lower()).replace(" ", "-")
+    assert link[1] == anchor
+    assert "| ours | 0.9300 (0.94) |" in text
+
+
+def test_every_row_of_the_paper_has_a_number_for_each_column():
+    for published in paper.TASK_INCREMENTAL.values():
+        for values in published.values():
+            assert len(values) == 6
+            assert sum(values[:5]) / 5 == pytest.approx(values[5], abs=1.1e-3)  # the average that the paper prints
+    for published in paper.EPISODIC.values():
+        assert {len(values) for values in published.values()} == {len(paper.BUFFERS)}
+    for dataset, published in paper.BUDGET.items():
+        for name, budget in published.items():
+            if name.startswith("Em") and name != "Em5":
+                assert budget.mebibytes == pytest.approx(paper.BUFFERS[int(name[2]) - 1] * 3072 / 2**20, abs=0.006)
+        assert published["Gm1"].accuracy == paper.GENERATIVE[dataset]["ours"] == paper.CONDITIONAL[dataset]["ours"]
+    assert paper.BUDGET["svhn"]["Em4"].accuracy == paper.EPISODIC["svhn"]["ours"][-1]
+
+
+def _points(path: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.-]+) ([\d.-]+)", path)]
+
+
+def test_a_higher_number_stands_higher_and_a_missing_one_lifts_the_pen():
+    figure = by_buffer(result(row("ours", C500=(0.94, 0.90), C1000=(0.95,), C2000=(0.96, 0.95))), "mnist")
+    assert figure is not None
+    (line,) = re.findall(r'<path d="([^"]+)"', figure.svg)
+    (x1, y1), (x2, y2) = _points(line)
+    assert x1 < x2
+    assert y1 > y2
+    assert line.count("M") == 2
+    assert figure.svg.count("<circle") == 3  # the paper's
+    assert by_buffer(result(row("absent", C500=(0.5,))), "mnist") is None
+
+
+def test_memory_is_on_a_scale_of_powers():
+    rows = (row("Em1", accuracy=(0.6, 0.7), MiB=(1.0, 1.0)), row("Em4", accuracy=(0.8, 0.9), MiB=(10.0, 10.0)))
+    figure = by_memory(result(*rows), "mnist")
+    assert figure is not None
+    across = [float(x) for x in re.findall(r'cx="([\d.]+)"', figure.svg)]
+    assert across[0] == across[1] < across[2] == across[3]
+
+
+def test_gates_are_sorted_by_their_rate_over_all_tasks():
+    measured = {"layer": "conv1", "firing": {"conv1": [[0.0, 1.0, 0.25], [0.0, 0.5, 0.5]]}, "gate": 1}
+    figure = firing(measured, "mnist")
+    assert "1 of 3 never do" in figure.caption
+    heights = [float(h) for h in re.findall(r'<rect[^>]* height="([\d.]+)"', figure.svg)]
+    assert heights[0] > heights[1]  # task 1: gate 1 before gate 2
+    assert len(heights) == 4  # a gate that never fires has no bar
+
+
+def test_a_figure_of_its_own_is_well_formed_and_has_its_legend():
+    figure = by_buffer(result(row("ours & co", C500=(0.94, 0.90), C2000=(0.96, 0.95))), "mnist")
+    assert figure is not None
+    tree = ET.fromstring(alone(figure))
+    words = "".join(tree.itertext())
+    assert "ours & co" in words
+    assert ".line" in words
+
+
+@pytest.fixture
+def small_page(tmp_path):
+    made = result(
+        row("ours", C500=(0.94, 0.931, 0.941), C2000=(0.96, 0.95)), row("<rival>", C500=(0.85, 0.8), C2000=(0.9, 0.85))
+    )
+    figures = figures_of("lines", made, {})
+    path = tmp_path / "small.html"
+    path.write_text(page(made, figures, {}), encoding="utf-8")
+    return path
+
+
+def test_the_page_holds_the_numbers_and_stands_alone(small_page):
+    html = small_page.read_text(encoding="utf-8")
+    text = unescape(re.sub(r"<[^>]+>", " ", html))
+    for wanted in ("0.9360 ± 0.0071", "0.94", "<rival>", "0.8000", "lockgate reproduce small --schedule short"):
+        assert wanted in text
+    assert "<rival>" not in html
+    assert not re.search(r'(src|href)="(?!data:|#)', html)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_opens_in_a_browser_without_complaint(small_page, tmp_path, width):
+    log = tmp_path / "log"
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--window-size={width},900",
+        "--enable-logging=stderr",
+        "--v=0",
+    ]
+    with log.open("w") as stderr:
+        done = subprocess.run(
+            [CHROMIUM, *flags, "--dump-dom", small_page.as_uri()], capture_output=False, stdout=subprocess.PIPE,
+            stderr=stderr, text=True, timeout=60, check=True,
+        )  # fmt: skip
+    assert "CONSOLE" not in log.read_text()
+    assert done.stdout.count("<path") >= 2
+
+
+def test_a_measurement_of_gates_is_drawn_from_the_run_folder(tmp_path):
+    (tmp_path / "gates.json").write_text(
+        json.dumps({"layer": "conv1", "gate": 0, "firing": {"conv1": [[0.5, 0.0]]}, "shares": [0.5, 0.5]})
+    )
+    made = result(row("ours", share=(None, 0.5)), unit="share of gates")
+    assert figures_of("gates", made, {"mnist": tmp_path})["mnist"][0].title.endswith("mnist")
+    assert figures_of("gates", made, {})["mnist"] == []

@@ -1,0 +1,25 @@
+"""A small exhibit of real but tiny runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tiny
+from lockgate.recipes.exhibit import Exhibit, Line, Schedule, without_task
+
+
+def _lines(schedule: Schedule) -> list[Line]:
+    made = []
+    for row, method, epochs in (("Full replay", "full-replay", 1), ("ours", "ccgn-episodic", 2)):
+        for buffer, value in ((10, 0.9), (20, 0.95)):
+            options: dict[str, Any] = {} if method == "full-replay" else {"options": {"buffer": buffer}}
+            experiment = tiny.experiment(method, epochs=epochs, **options)
+            made.append(Line("synthetic", row, (f"C = {buffer}",), (value,), experiment, without_task))
+    return made
+
+
+@pytest.fixture
+def exhibit() -> Exhibit:
+    return Exhibit("small", "A small exhibit", "Figure 0", _lines, figure="lines")

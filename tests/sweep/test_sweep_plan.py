@@ -1,0 +1,59 @@
+"""Runs are known by what they compute."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import tiny
+from lockgate.cli import _experiment, _parser
+from lockgate.config import RuntimeConfig
+from lockgate.engine.folder import RunFolder
+from lockgate.errors import LockgateError
+from lockgate.flags import take_options
+from lockgate.recipes import EXHIBITS
+from lockgate.recipes.exhibit import Exhibit
+from lockgate.sweep.plan import command, folder_name, held, jobs, key, lines
+
+
+def test_a_run_that_two_lines_need_is_made_once(exhibit: Exhibit, tmp_path: Path) -> None:
+    wanted = jobs(exhibit.lines("short"), "short", 2, tmp_path)
+    assert len(wanted) == 2 * (1 + 2)  # full replay is the same run for either C
+    assert len({job.folder for job in wanted}) == len(wanted)
+
+
+def test_where_and_how_fast_it_runs_does_not_make_another_run() -> None:
+    one = tiny.experiment("ccgn")
+    assert key(one) == key(dataclasses.replace(one, runtime=RuntimeConfig(threads=7), data_dir="/elsewhere"))
+    assert key(one) != key(dataclasses.replace(one, epochs=one.epochs + 1))
+    assert key(one) != key(dataclasses.replace(one, seed=5))
+    assert folder_name(one).removesuffix("seed0") == folder_name(dataclasses.replace(one, seed=5)).removesuffix("seed5")
+
+
+def test_a_run_is_found_whatever_its_folder_is_called(exhibit: Exhibit, tmp_path: Path) -> None:
+    line = exhibit.lines("short")[-1]
+    RunFolder(tmp_path / "made by hand").create(line.experiment, "by hand")
+    (tmp_path / "of another version").mkdir()
+    (tmp_path / "of another version" / "config.yaml").write_text("method: ccgn\noptions: {no_more: 1}\n")
+    assert held(tmp_path) == {key(line.experiment): tmp_path / "made by hand"}
+    assert jobs([line], "short", 1, tmp_path)[0].folder == tmp_path / "made by hand"
+
+
+def test_an_unknown_row_is_answered_with_the_known_ones(exhibit: Exhibit) -> None:
+    assert {line.row for line in lines(exhibit, "short", ("ours",))} == {"ours"}
+    with pytest.raises(LockgateError, match=r"nothing called 'HAT'.*Full replay, ours, synthetic"):
+        lines(exhibit, "short", ("HAT",))
+
+
+@pytest.mark.parametrize("schedule", ["short", "paper"])
+@pytest.mark.parametrize("name", list(EXHIBITS))
+def test_every_line_of_every_exhibit_is_a_command_that_gives_its_experiment_back(name, schedule) -> None:
+    for line in EXHIBITS[name].lines(schedule):
+        experiment = dataclasses.replace(line.experiment, seed=3)
+        words, options = take_options(command(experiment, schedule))
+        parsed = _parser().parse_args(words)
+        parsed.options = options
+        assert key(_experiment(parsed)) == key(experiment)
+        assert len(line.columns) == len(line.paper)

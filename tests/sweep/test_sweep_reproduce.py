@@ -1,0 +1,135 @@
+"""An exhibit is run, killed, run again, and written."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import tiny
+from lockgate.recipes.exhibit import Exhibit, Line, with_task
+from lockgate.report import records
+from lockgate.sweep import local, rays
+from lockgate.sweep.plan import Job, jobs
+from lockgate.sweep.reproduce import Plan, run_missing, write_all
+
+
+def _processes(root: Path) -> list[int]:
+    found = subprocess.run(["pgrep", "-f", f"lockgate.cli .*{root}"], capture_output=True, text=True).stdout
+    return [int(line) for line in found.split()]
+
+
+def _long(tmp_path: Path) -> Job:
+    """A run that checkpoints after every step and takes some seconds."""
+    experiment = tiny.experiment("ccgn", epochs=12, runtime={"checkpoint_seconds": 0})
+    line = Line("synthetic", "ours", ("avg",), (None,), experiment, with_task)
+    return jobs([line], "short", 1, tmp_path)[0]
+
+
+def _kill_one(root: Path, killed: list[int]) -> None:
+    """Kill the first process that has written a checkpoint."""
+    for _ in range(600):
+        if list(root.glob("*/checkpoints/*-fit")) and (found := _processes(root)):
+            os.kill(found[0], signal.SIGKILL)
+            killed.append(found[0])
+            return
+        time.sleep(0.05)
+
+
+def test_what_is_missing_is_run_and_what_is_finished_is_used_again(exhibit: Exhibit, tmp_path: Path) -> None:
+    plan = Plan((exhibit,), "short", 1, tmp_path)
+    said: list[str] = []
+    assert run_missing(plan, 2, None, said.append) == []
+    assert "3 runs wanted, 0 finished, 3 to do" in said[0]
+    summaries = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")}
+    assert len(summaries) == 3
+
+    said.clear()
+    assert run_missing(plan, 2, None, said.append) == []
+    assert said == ["3 runs wanted, 3 finished, 0 to do"]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")} == summaries
+
+    written = {path.name for path in write_all(plan)}
+    assert written == {"small.html", "small.md", "small.csv", "small-synthetic.svg"}
+    with (tmp_path / "small.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    ours = {(row["row"], row["column"]): float(row["ours"]) for row in rows}
+    for folder in (path.parent for path in summaries):
+        summary = records.read(folder).summary
+        assert summary.class_incremental is not None
+        assert summary.class_incremental.average in ours.values()
+    assert ours["Full replay", "C = 10"] == ours["Full replay", "C = 20"]
+
+
+def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None:
+    job, said, killed = _long(tmp_path), list[str](), list[int]()
+    killer = threading.Thread(target=_kill_one, args=(tmp_path, killed))
+    killer.start()
+    assert local.carry_out([job], 1, said.append) == []
+    killer.join()
+    assert killed
+    assert any("taken up again" in line for line in said)
+    assert job.finished
+
+
+def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Ctrl-C in the middle of a run: no process is left behind, and the run is resumed, not started anew."""
+    job = _long(tmp_path)
+    code = (
+        "import sys; sys.path[:0] = ['tests', 'tests/sweep']\n"
+        "from pathlib import Path; import test_sweep_reproduce as t\n"
+        f"t.local.carry_out([t._long(Path({str(tmp_path)!r}))], 1, print)"
+    )
+    sweep = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, start_new_session=True)
+    while not list(tmp_path.glob("*/checkpoints/*-fit")):
+        assert sweep.poll() is None, "the sweep ended before it could be stopped"
+        time.sleep(0.05)
+    os.killpg(sweep.pid, signal.SIGINT)
+    sweep.wait(30)
+    assert not _processes(tmp_path)
+    assert not job.finished
+    began = (job.folder / "config.yaml").stat().st_mtime_ns
+    assert local.carry_out([job], 1, lambda _: None) == []
+    assert job.finished
+    assert (job.folder / "config.yaml").stat().st_mtime_ns == began
+
+
+def test_a_run_that_fails_does_not_stop_the_others(exhibit: Exhibit, tmp_path: Path) -> None:
+    wanted = jobs(exhibit.lines("short"), "short", 1, tmp_path)
+    broken = wanted[0]
+    broken.folder.mkdir(parents=True)
+    (broken.folder / "not a run").touch()
+    said: list[str] = []
+    assert local.carry_out(wanted, 2, said.append) == [broken]
+    assert all(job.finished for job in wanted[1:])
+    assert any(f"{broken.folder.name}: failed; see {local.log_of(broken)}" in line for line in said)
+    assert "is not empty" in local.log_of(broken).read_text()
+
+
+@pytest.mark.slow
+def test_on_ray_a_dead_workers_run_is_resumed_by_another(exhibit: Exhibit, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'lockgate[sweep]'")
+    job, said, killed = _long(tmp_path), list[str](), list[int]()
+
+    def kill_a_worker() -> None:
+        for _ in range(1200):
+            found = subprocess.run(["pgrep", "-f", "ray::_work"], capture_output=True, text=True).stdout.split()
+            if found and list(tmp_path.glob("*/checkpoints/*-fit")):
+                os.kill(int(found[0]), signal.SIGKILL)
+                killed.append(int(found[0]))
+                return
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill_a_worker)
+    killer.start()
+    assert rays.carry_out([job], "local", 2, said.append) == []
+    killer.join()
+    assert killed
+    assert job.finished
