@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lockgate.config import Experiment, ModelConfig, OptimConfig
@@ -49,6 +50,15 @@ _PAPER: dict[str, dict[str, Any]] = {
         "optim": OptimConfig(**_SGD, batch_size=64, lr=0.1, schedule="milestones", milestones=(100, 150)),
         "ours": {"sparsity": 1.0, "patience": 0},
     },
+}
+
+# What a rival needs beyond the schedule that all share. Held-out data are of the current task only, so methods that keep
+# a memory would be judged by what they learnt last: they keep their last epoch.
+_RIVALS: dict[str, dict[str, Any]] = {
+    "full-replay": {"optim": {"selection": "last"}},
+    "icarl": {"optim": {"selection": "last"}},
+    "agem": {"optim": {"selection": "last"}},
+    "ewc-online": {"options": {"strength": 1e5}},  # van de Ven et al. (2022) on split MNIST
 }
 
 _RESNET: dict[str, Any] = {
@@ -102,7 +112,13 @@ def paper(method: str, dataset: str) -> Experiment:
 def short(method: str, dataset: str) -> Experiment:
     """A schedule of a few epochs a task: gates learn at three times the network's rate, or they would not close."""
     DATASETS.require(dataset)
-    return _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
+    experiment = _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
+    rival = _RIVALS.get(method, {})
+    return replace(
+        experiment,
+        optim=replace(experiment.optim, **rival.get("optim", {})),
+        options={**experiment.options, **rival.get("options", {})},
+    )
 
 
 def _experiment(
