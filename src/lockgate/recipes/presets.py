@@ -52,7 +52,7 @@ _PAPER: dict[str, dict[str, Any]] = {
     },
 }
 
-# What a rival needs beyond the schedule that all share. Held-out data are of the current task only, so methods that keep
+# What a rival needs beyond the schedule that all share. Held-out data are of the current task only, so methods with
 # a memory would be judged by what they learnt last: they keep their last epoch.
 _RIVALS: dict[str, dict[str, Any]] = {
     "full-replay": {"optim": {"selection": "last"}},
