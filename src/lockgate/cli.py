@@ -68,8 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("run", type=Path, help="run folder")
     audit.set_defaults(call=_audit)
 
-    report = commands.add_parser("report", help="write a run's HTML page")
-    report.add_argument("run", type=Path, help="run folder")
+    report = commands.add_parser("report", help="write the HTML page of a run, or of several side by side")
+    report.add_argument("run", type=Path, nargs="+", help="run folder")
+    report.add_argument("--out", type=Path, help="file to write (default: in the run, or beside the first)")
     report.set_defaults(call=_report)
 
     again = commands.add_parser("reproduce", help="a table or figure of the paper, ours beside its numbers")
@@ -171,9 +172,12 @@ def _audit(parsed: argparse.Namespace) -> int:
 
 
 def _report(parsed: argparse.Namespace) -> int:
-    from lockgate.report import page
+    from lockgate.report import page, runs_page
 
-    print(page.write(parsed.run))
+    if len(parsed.run) == 1 and parsed.out is None:
+        print(page.write(parsed.run[0]))
+    else:
+        print(runs_page.write(parsed.run, parsed.out))
     return 0
 
 

@@ -113,8 +113,8 @@ def _png(width: int, height: int) -> bytes:
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     """Write a run folder; keywords replace keys of the summary."""
 
-    def make(records: list[dict[str, Any]] | None = None, **changes: Any) -> Path:
-        folder = tmp_path / "run"
+    def make(records: list[dict[str, Any]] | None = None, name: str = "run", **changes: Any) -> Path:
+        folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         (folder / "summary.json").write_text(json.dumps(whole_summary() | changes))
         lines = whole_records() if records is None else records

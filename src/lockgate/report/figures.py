@@ -62,7 +62,7 @@ def _curves(
     values = [value for line in series.values() for value in line if value is not None]
     if not values:
         return None
-    low, high = (_floor(values), ceiling) if ceiling else (min(0.0, *values), max(values))
+    low, high = (lowest(values), ceiling) if ceiling else (min(0.0, *values), max(values))
     frame = Frame((-0.5, len(epochs) - 0.5), ticks(low, high), **EDGES)
     spans = [(task, [i for i, _ in group]) for task, group in groupby(enumerate(epochs), lambda pair: pair[1].task)]
     body = [*_bands(frame, spans), *frame.grid(), *_epoch_axis(frame, len(epochs))]
@@ -110,7 +110,7 @@ def accuracy(summary: Summary) -> Figure | None:
     values = [value for _, scores in kinds for row in scores.matrix for value in row if value is not None]
     if stages < 2 or not values:
         return None
-    frame = Frame((0, stages - 1), ticks(_floor(values), 1.0), **(EDGES | {"left": 54.0, "right": WIDTH - 20}))
+    frame = Frame((0, stages - 1), ticks(lowest(values), 1.0), **(EDGES | {"left": 54.0, "right": WIDTH - 20}))
     faint, bold = [], []
     for n, (kind, scores) in enumerate(kinds):
         for j in range(len(scores.matrix[-1])):
@@ -163,5 +163,6 @@ def shade(task: int, tasks: int) -> str:
     return f"taken t{round(9 * task / max(1, tasks - 1))}"
 
 
-def _floor(values: Sequence[float]) -> float:
+def lowest(values: Sequence[float]) -> float:
+    """Where an axis of accuracies begins: at nothing if any is below a half, else just below the least."""
     return 0.0 if min(values) < 0.5 else max(0.0, min(*values, 0.95))

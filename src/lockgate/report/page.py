@@ -38,10 +38,15 @@ class Sample:
 
 
 def write(run: Path) -> Path:
-    """Write `run/report.html` and return its path: the page is there whole or not at all."""
+    """Write `run/report.html` and return its path."""
     target = run / NAME
-    page = render(records.read(run))
-    partial = run / f".{NAME}.{os.getpid()}"
+    write_page(target, render(records.read(run)))
+    return target
+
+
+def write_page(target: Path, page: str) -> None:
+    """Write a page so that it is there whole or not at all."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         partial.write_text(page, encoding="utf-8")
         os.replace(partial, target)
@@ -51,7 +56,6 @@ def write(run: Path) -> Path:
             f"{target} cannot be written (got: {error}). Wanted: a run folder with room and permission to write. "
             "Remedy: make it writable, or copy the run elsewhere and report on the copy."
         ) from error
-    return target
 
 
 def render(run: Run) -> str:
