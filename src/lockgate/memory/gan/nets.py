@@ -46,14 +46,24 @@ class Generator(nn.Module):
 
     def pixels(self, z: Tensor) -> Tensor:
         """Images as uint8."""
-        unit = (self.net(z) - self.low) / (1 - self.low)
-        image: Tensor = (unit * 255).round().clamp(0, 255).to(torch.uint8)
-        return image
+        return to_pixels(self.net(z), self.low)
 
     def from_pixels(self, x: Tensor) -> Tensor:
         """uint8 images in the range the critic is shown: [0, 1] for MNIST, [-1, 1] for the others."""
         scaled_: Tensor = x / 255 * (1 - self.low) + self.low
         return scaled_
+
+
+def to_pixels(images: Tensor, low: float) -> Tensor:
+    """Images with values in [low, 1] as uint8."""
+    unit = (images - low) / (1 - low)
+    return (unit * 255).round().clamp(0, 255).to(torch.uint8)
+
+
+def grid(images: Tensor) -> Tensor:
+    """Images (N, C, H, W) eight in a row, as one picture (C, rows, columns)."""
+    rows = [torch.cat(list(row), dim=2) for row in torch.split(images, 8)]  # each (C, H, 8 W)
+    return torch.cat(rows, dim=1)
 
 
 def make_generator(image_shape: tuple[int, int, int], width: float = 1.0) -> Generator:
