@@ -82,8 +82,8 @@ class DGM(SingleHead):
         plan = plan_generator(image_shape, options.gan_width)
         self.generator = MaskedGenerator(plan, MASKS[options.variant])
         self.score = nn.Linear(self.backbone.features, 1)
-        self.input.mean.fill_((1 + plan.low) / 2)  # [0, 255] to [low, 1]
-        self.input.deviation.fill_((1 - plan.low) / 2)
+        self.input.mean.fill_(-plan.low / (1 - plan.low))  # from [0, 255] to [low, 1], as generated images are
+        self.input.deviation.fill_(1 / (1 - plan.low))
         self.low = plan.low
         self.rounds = Rounds(options.gan_critic_steps, options.gan_penalty_every)
 
