@@ -39,6 +39,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "ccgn": _CCGN,
     "ccgn-episodic": {**_CCGN, "buffer": 20, "shift": 1},
     "ccgn-generative": {**_CCGN, **_GAN},
+    "dgm": _GAN,
+    "cgen": _GAN,
     "icarl": {"buffer": 20},
     "agem": {"buffer": 20},
 }

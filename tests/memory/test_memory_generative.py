@@ -16,7 +16,8 @@ import tiny
 from lockgate.engine.optim import make_optimiser
 from lockgate.engine.setup import build_scenario
 from lockgate.memory.gan.nets import LATENT, Generator, make_generator
-from lockgate.memory.generative import ROUND, GanSchedule, GenerativeMemory, generate
+from lockgate.memory.gan.schedule import ROUND, GanSchedule
+from lockgate.memory.generative import GenerativeMemory, generate
 from lockgate.scenario import Scenario
 from lockgate.types import Examples, Task
 
@@ -156,7 +157,7 @@ def test_samples_go_by_the_running_statistics():
     noise = torch.randn(9, LATENT, generator=seeded(3))
     by_batch = copy.deepcopy(generator).pixels(noise)
     by_statistics = copy.deepcopy(generator).eval().pixels(noise)
-    assert torch.equal(generate(generator, 9, seeded(3)), by_statistics)
+    assert torch.equal(generate(generator, torch.randn(9, LATENT, generator=seeded(3))), by_statistics)
     assert not torch.equal(by_batch, by_statistics)
 
 
@@ -164,7 +165,7 @@ def test_samples_go_by_the_running_statistics():
 def test_sampling_leaves_the_generator_as_it_was(training: bool):
     generator = settled_generator().train(training)
     before = {name: value.clone() for name, value in generator.state_dict().items()}
-    samples = generate(generator, 9, seeded(3))
+    samples = generate(generator, torch.randn(9, LATENT, generator=seeded(3)))
     assert {module.training for module in generator.modules()} == {training}
     assert all(torch.equal(value, before[name]) for name, value in generator.state_dict().items())
     assert not samples.requires_grad
@@ -173,7 +174,7 @@ def test_sampling_leaves_the_generator_as_it_was(training: bool):
 
 def test_samples_beyond_one_pass_are_each_their_own_noises_image():
     generator = settled_generator()
-    samples = generate(generator, 1100, seeded(3))
+    samples = generate(generator, torch.randn(1100, LATENT, generator=seeded(3)))
     noise = torch.randn(1100, LATENT, generator=seeded(3))
     assert samples.shape == (1100, *SHAPE)
     generator.eval()
@@ -183,7 +184,7 @@ def test_samples_beyond_one_pass_are_each_their_own_noises_image():
 
 
 def test_the_picture_is_a_grid_of_eight_by_eight_samples_of_the_newest_generator(memory: GenerativeMemory):
-    samples = generate(memory.gan.generator, 64, seeded(0))
+    samples = generate(memory.gan.generator, torch.randn(64, LATENT, generator=seeded(0)))
     picture = memory.picture()
     assert picture.shape == (3, 8 * 16, 8 * 16)
     assert picture.dtype == torch.uint8
@@ -242,7 +243,7 @@ def test_a_rebuilt_memory_with_the_saved_state_gives_the_same_samples(memory: Ge
     other = GenerativeMemory(SCHEDULE, mix_real=False)
     torch.manual_seed(99)
     for _ in range(2):
-        other.rebuild(scenario.image_shape)
+        other.rebuild(scenario.image_shape, 2)
     assert not any(p.requires_grad for p in other.parameters())
     counts, current = torch.tensor([6, 6]), scenario.tasks[1].train
     wanted = memory.draw(current, counts, seeded(0))
@@ -255,7 +256,7 @@ def test_a_rebuilt_memory_with_the_saved_state_gives_the_same_samples(memory: Ge
 
 def test_a_memory_killed_inside_a_task_is_rebuilt_begun_again_and_loaded(memory: GenerativeMemory, scenario: Scenario):
     other = GenerativeMemory(SCHEDULE, mix_real=False)
-    other.rebuild(scenario.image_shape)
+    other.rebuild(scenario.image_shape, 2)
     other.begin_task(scenario.tasks[1])
     other.load_state_dict(memory.state_dict())
     counts, current = torch.tensor([6, 6]), scenario.tasks[1].train

@@ -211,7 +211,7 @@ def task_phase(learner: Learner, task: Task, data: Examples, experiment: Experim
         return Judgement(right, held_out_objective(learner, task.val))
 
     steps = steps_per_epoch(len(data), experiment.optim.batch_size)
-    return Phase((task.id,), learner, data, experiment.epochs, steps, experiment.optim, judge)
+    return learner.schedule(Phase((task.id,), learner, data, experiment.epochs, steps, experiment.optim, judge))
 
 
 @torch.no_grad()

@@ -123,7 +123,8 @@ class Run:
         optim = self.experiment.optim
         sizes = self.learner.sizes([len(stage.train) for stage in self.stages])
         steps = [  # of each stage
-            self.learner.preparation_steps + self.experiment.epochs * steps_per_epoch(size, optim.batch_size)
+            self.learner.preparation_steps
+            + self.learner.task_steps(self.experiment.epochs * steps_per_epoch(size, optim.batch_size))
             for size in sizes
         ]
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)

@@ -67,4 +67,4 @@ def build_learner(experiment: Experiment, image_shape: tuple[int, int, int]) -> 
         torch.manual_seed(derive(experiment.seed, "backbone"))
         kit = method.kit(experiment.model.init, options)
         backbone = BACKBONES[experiment.backbone](image_shape, kit, experiment.model)
-    return method(backbone, options, image_shape, experiment.model.standardise)
+        return method(backbone, options, image_shape, experiment.model.standardise)

@@ -38,7 +38,7 @@ class Memory(nn.Module):
     def end_task(self, task: Task, rng: torch.Generator) -> None:
         """``task`` has ended: keep of it what this memory keeps."""
 
-    def rebuild(self, image_shape: tuple[int, int, int]) -> None:
+    def rebuild(self, image_shape: tuple[int, int, int], classes: int) -> None:
         """Make a fresh memory's modules those after one more task; the values come with ``load_state_dict``."""
 
     @property

@@ -6,36 +6,20 @@ teaches it to tell real from generated, not task from task. ``mix_real`` brings 
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from lockgate.config import OptimConfig
 from lockgate.memory.base import Memory
-from lockgate.memory.gan.nets import LATENT, Generator, make_critic, make_generator
+from lockgate.memory.gan.nets import LATENT, Generator, grid, make_critic, make_generator
+from lockgate.memory.gan.schedule import GanSchedule
 from lockgate.memory.gan.wgan_gp import WGANGP
 from lockgate.trainee import Phase, evaluating
 from lockgate.types import Batch, Examples, Task
 
 BATCH = 512
 """Images generated in one pass."""
-ROUND = 100
-"""Iterations that one epoch of generator training counts."""
-
-
-@dataclass(frozen=True)
-class GanSchedule:
-    """How a generator is trained. The paper: width 1, 200,000 iterations, 5 critic steps, a penalty in each."""
-
-    width: float
-    iterations: int
-    critic_steps: int
-    penalty_every: int
-    batch_size: int
-    lr: float
 
 
 class GenerativeMemory(Memory):
@@ -43,49 +27,40 @@ class GenerativeMemory(Memory):
 
     fresh = True
 
-    def __init__(self, schedule: GanSchedule, mix_real: bool) -> None:
+    def __init__(self, schedule: GanSchedule, mix_real: bool = False) -> None:
         super().__init__()
         self.schedule, self.mix_real = schedule, mix_real
         self.generators = nn.ModuleList()
         self.gan: WGANGP | None = None
 
+    def make_generator(self, image_shape: tuple[int, int, int], classes: int) -> Generator:
+        """A generator for a task of so many classes, which this one does not tell apart."""
+        return make_generator(image_shape, self.schedule.width)
+
+    def make_gan(self, image_shape: tuple[int, int, int], classes: int) -> WGANGP:
+        """A new generator and its critic."""
+        plan = self.schedule
+        generator = self.make_generator(image_shape, classes)
+        return WGANGP(generator, make_critic(image_shape, plan.width), plan.critic_steps, plan.penalty_every)
+
     def begin_task(self, task: Task) -> None:
         """A new generator and its critic."""
         channels, height, side = task.train.x.shape[1:]
-        generator = make_generator((channels, height, side), self.schedule.width)
-        critic = make_critic((channels, height, side), self.schedule.width)
-        self.gan = WGANGP(generator, critic, self.schedule.critic_steps, self.schedule.penalty_every)
+        self.gan = self.make_gan((channels, height, side), len(task.classes))
 
-    def rebuild(self, image_shape: tuple[int, int, int]) -> None:
+    def rebuild(self, image_shape: tuple[int, int, int], classes: int) -> None:
         """One more generator."""
-        self.generators.append(make_generator(image_shape, self.schedule.width).requires_grad_(False))
-
-    @property
-    def _epochs(self) -> tuple[int, int]:
-        """Epochs of a hundred iterations, and steps of each, the critic's and the generator's."""
-        iterations = self.schedule.iterations
-        return math.ceil(iterations / ROUND), min(ROUND, iterations) * (self.schedule.critic_steps + 1)
+        self.generators.append(self.make_generator(image_shape, classes).requires_grad_(False))
 
     @property
     def preparation_steps(self) -> int:
         """Critic and generator steps of one GAN."""
-        return math.prod(self._epochs)
+        return self.schedule.steps
 
     def preparation(self, task: Task) -> Phase:
         """Train the task's generator on its real images, before the task itself."""
         assert self.gan is not None
-        plan = self.schedule
-        optim = OptimConfig(
-            optimiser="adamw",  # without weight decay: Adam
-            lr=plan.lr,
-            betas=(0.5, 0.9),
-            weight_decay=0.0,
-            clip=0.0,
-            batch_size=plan.batch_size,
-            schedule="constant",
-            selection="last",
-        )
-        return Phase((task.id, "generator"), self.gan, task.train, *self._epochs, optim, picture=self.picture)
+        return self.schedule.phase(task.id, self.gan, task.train, self.picture)
 
     def draw(self, current: Examples, counts: Tensor, rng: torch.Generator) -> Examples:
         """Generated images of every task; with ``mix_real``, real ones of the current task."""
@@ -95,12 +70,17 @@ class GenerativeMemory(Memory):
             if task == now and self.mix_real:
                 parts.append(current.batch(torch.randint(len(current), (count,), generator=rng)))
             else:
-                x = generate(self._generator(task), count, rng)
-                unknown = torch.full((count,), -1)  # a generated image has a task, and no label within it
-                parts.append(Batch(x, unknown, torch.full((count,), task)))
+                x, y = self.sample(task, count, rng)
+                parts.append(Batch(x, y, torch.full((count,), task)))
         return Examples.union([Examples(*part) for part in parts])
 
-    def _generator(self, task: int) -> Generator:
+    def sample(self, task: int, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Generated images of ``task`` with their labels; here they have none: -1."""
+        noise = torch.randn(count, LATENT, generator=rng)
+        return generate(self.generator(task), noise), torch.full((count,), -1)
+
+    def generator(self, task: int) -> Generator:
+        """The generator of ``task``; the newest may still be in training."""
         if task < len(self.generators):
             return cast(Generator, self.generators[task])
         assert self.gan is not None
@@ -114,10 +94,8 @@ class GenerativeMemory(Memory):
 
     def picture(self) -> Tensor:
         """Sixty-four samples of the newest generator in a grid, (C, H, W) uint8."""
-        newest = self.gan.generator if self.gan is not None else cast(Generator, self.generators[-1])
-        samples = generate(newest, 64, torch.Generator().manual_seed(0))
-        rows = [torch.cat(list(row), dim=2) for row in torch.split(samples, 8)]  # each (C, H, 8 W)
-        return torch.cat(rows, dim=1)
+        newest = len(self.generators) - (self.gan is None)
+        return grid(self.sample(newest, 64, torch.Generator().manual_seed(0))[0])
 
     @property
     def kept_bytes(self) -> int:
@@ -126,9 +104,11 @@ class GenerativeMemory(Memory):
 
 
 @torch.no_grad()
-def generate(generator: Generator, count: int, rng: torch.Generator) -> Tensor:
-    """``count`` images (count, C, H, W) uint8 on the CPU. BatchNorm goes by its running statistics."""
+def generate(generator: Generator, codes: Tensor) -> Tensor:
+    """The images (N, C, H, W) uint8 on the CPU that ``codes`` (N, 128) stand for.
+
+    BatchNorm goes by its running statistics.
+    """
     device = next(generator.parameters()).device
-    noise = torch.randn(count, LATENT, generator=rng)
     with evaluating(generator):
-        return torch.cat([generator.pixels(z.to(device)).cpu() for z in torch.split(noise, BATCH)])
+        return torch.cat([generator.pixels(z.to(device)).cpu() for z in torch.split(codes, BATCH)])

@@ -35,6 +35,12 @@ METHODS: Registry[type[Learner]] = Registry(
         "agem": Entry(
             "lockgate.methods.agem:AGEM", "Keeps a few images and takes no step against their gradient (A-GEM)."
         ),
+        "dgm": Entry(
+            "lockgate.methods.dgm:DGM", "One generator with a mask per task that grows; its critic classifies (DGM)."
+        ),
+        "cgen": Entry(
+            "lockgate.methods.cgen:CGen", "Keeps labelled generators and trains on their images only (C-Gen)."
+        ),
         "ewc-online": Entry(
             "lockgate.methods.ewc_online:EWCOnline", "Pulls weights that mattered to past tasks back (online EWC)."
         ),

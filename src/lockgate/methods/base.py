@@ -115,6 +115,14 @@ class Learner(Trainee):
         """What has to be trained before ``task`` itself, if anything."""
         return None
 
+    def schedule(self, phase: Phase) -> Phase:
+        """How the task itself is trained: as ``phase`` says, unless the method has a schedule of its own."""
+        return phase
+
+    def task_steps(self, planned: int) -> int:
+        """Steps of that phase, if the experiment's own schedule has ``planned``."""
+        return planned
+
     def loss(self, batch: Batch) -> Losses:
         """The terms of the objective on ``batch``; the engine minimises their sum."""
         return {"class": self.class_loss(batch)}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lockgate.config import option
-from lockgate.layers.hat import Masked, MaskedConv2d, MaskedLinear
+from lockgate.layers.hat import Masked, MaskedConv2d, MaskedLinear, annealed, share_taken
 from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.parts import Kit
@@ -63,19 +63,12 @@ class HAT(Learner):
     @property
     def scale(self) -> float:
         """s, by how far the epoch is."""
-        largest = self.options.s_max
-        done = (
-            (self.step % self.steps) / (self.steps - 1) if self.steps > 1 else 1.0
-        )  # 0 in the first step, 1 in the last
-        return 1 / largest + (largest - 1 / largest) * done
+        return annealed(self.step, self.steps, self.options.s_max)
 
     def regulariser(self) -> Tensor:
         """The regulariser without its coefficient: the share of units still free that the current mask takes."""
-        task = len(self.heads) - 1
-        layers = self.masked.values()
-        taken = torch.stack([(layer.mask(task) * ~layer.used).sum() for layer in layers]).sum()
-        free = torch.stack([(~layer.used).sum() for layer in layers]).sum()
-        return taken / free.clamp(min=1)  # with nothing free, nothing can be taken
+        task, layers = len(self.heads) - 1, self.masked.values()
+        return share_taken([layer.mask(task) for layer in layers], [layer.used for layer in layers])
 
     def after_backward(self) -> None:
         """Frozen weights get no gradient, embeddings the one they would have at s = 1."""

@@ -240,5 +240,5 @@ class Streams(CCGN):
     def rebuild(self, structure: list[dict[str, Any]]) -> None:
         """Also the memory."""
         super().rebuild(structure)
-        for _ in structure:
-            self.memory.rebuild(self.image_shape)
+        for entry in structure:
+            self.memory.rebuild(self.image_shape, entry["classes"])

@@ -10,6 +10,7 @@ the colour generator has stride 2 in all three (4 -> 8 -> 16 -> 32); the third c
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -46,9 +47,7 @@ class Generator(nn.Module):
 
     def pixels(self, z: Tensor) -> Tensor:
         """Images as uint8."""
-        unit = (self.net(z) - self.low) / (1 - self.low)
-        image: Tensor = (unit * 255).round().clamp(0, 255).to(torch.uint8)
-        return image
+        return to_pixels(self.net(z), self.low)
 
     def from_pixels(self, x: Tensor) -> Tensor:
         """uint8 images in the range the critic is shown: [0, 1] for MNIST, [-1, 1] for the others."""
@@ -56,11 +55,22 @@ class Generator(nn.Module):
         return scaled_
 
 
+def to_pixels(images: Tensor, low: float) -> Tensor:
+    """Images with values in [low, 1] as uint8."""
+    unit = (images - low) / (1 - low)
+    return (unit * 255).round().clamp(0, 255).to(torch.uint8)
+
+
+def grid(images: Tensor) -> Tensor:
+    """Images (N, C, H, W) eight in a row, as one picture (C, rows, columns)."""
+    rows = [torch.cat(list(row), dim=2) for row in torch.split(images, 8)]  # each (C, H, 8 W)
+    return torch.cat(rows, dim=1)
+
+
 def make_generator(image_shape: tuple[int, int, int], width: float = 1.0) -> Generator:
     """The supplement's generator for images of this shape (C, H, W): MNIST's for 1x28x28, else the colour one."""
-    if image_shape == (1, 28, 28):
-        return _mnist_generator(width)
-    return _colour_generator(image_shape, width)
+    plan = plan_generator(image_shape, width)
+    return Generator(_sequential(plan), plan.low)
 
 
 def make_critic(image_shape: tuple[int, int, int], width: float = 1.0) -> nn.Sequential:
@@ -70,47 +80,60 @@ def make_critic(image_shape: tuple[int, int, int], width: float = 1.0) -> nn.Seq
     return _critic(image_shape, (128, 256, 512), 3, nn.LeakyReLU(0.01), width)
 
 
-def _mnist_generator(width: float) -> Generator:
-    a, b, c = (scaled(channels, width) for channels in (256, 128, 64))
-    return Generator(
-        nn.Sequential(
-            nn.Linear(LATENT, a * 16),
-            nn.ReLU(),
-            nn.Unflatten(1, (a, 4, 4)),
-            nn.ConvTranspose2d(a, b, 5),  # 8x8
-            Crop(7, 7),
-            nn.ReLU(),
-            nn.ConvTranspose2d(b, c, 5),  # 11x11
-            nn.ReLU(),
-            nn.ConvTranspose2d(c, 1, 8, stride=2),  # 28x28
-            nn.Sigmoid(),
-        ),
-        low=0.0,
-    )
+@dataclass(frozen=True)
+class Up:
+    """One transposed convolution of a generator."""
+
+    channels: int
+    kernel: int
+    stride: int
+    crop: tuple[int, int] | None = None
+    """What is kept of its output, from the top left; None: all."""
 
 
-def _colour_generator(image_shape: tuple[int, int, int], width: float) -> Generator:
-    channels, *sides = image_shape
-    first = [math.ceil(side / 8) for side in sides]  # 4x4 for 32x32
+@dataclass(frozen=True)
+class GeneratorPlan:
+    """The supplement's generator in numbers: Linear, reshape, transposed convolutions; ReLUs between them."""
+
+    first: tuple[int, int, int]
+    """What the linear layer's output is reshaped to, (C, H, W)."""
+    ups: tuple[Up, ...]
+    norm: bool
+    """Whether BatchNorm stands before each ReLU."""
+    low: float
+    """Values end in [low, 1]: a sigmoid for 0, a hyperbolic tangent for -1."""
+
+
+def plan_generator(image_shape: tuple[int, int, int], width: float) -> GeneratorPlan:
+    """The plan for images of this shape (C, H, W): MNIST's for 1x28x28, else the colour one."""
+    channels, height, side = image_shape
+    if image_shape == (1, 28, 28):
+        a, b, c = (scaled(n, width) for n in (256, 128, 64))
+        ups = (Up(b, 5, 1, crop=(7, 7)), Up(c, 5, 1), Up(1, 8, 2))  # 8x8 -> 7x7, 11x11, 28x28
+        return GeneratorPlan((a, 4, 4), ups, norm=False, low=0.0)
     a, b, c = (scaled(n, width) for n in (512, 256, 128))
-    return Generator(
-        nn.Sequential(
-            nn.Linear(LATENT, a * first[0] * first[1]),
-            nn.BatchNorm1d(a * first[0] * first[1]),
-            nn.ReLU(),
-            nn.Unflatten(1, (a, *first)),
-            nn.ConvTranspose2d(a, b, 2, stride=2),
-            nn.BatchNorm2d(b),
-            nn.ReLU(),
-            nn.ConvTranspose2d(b, c, 2, stride=2),
-            nn.BatchNorm2d(c),
-            nn.ReLU(),
-            nn.ConvTranspose2d(c, channels, 2, stride=2),
-            Crop(*sides),
-            nn.Tanh(),
-        ),
-        low=-1.0,
-    )
+    ups = (Up(b, 2, 2), Up(c, 2, 2), Up(channels, 2, 2, crop=(height, side)))
+    return GeneratorPlan((a, math.ceil(height / 8), math.ceil(side / 8)), ups, norm=True, low=-1.0)  # 4x4 for 32x32
+
+
+def _sequential(plan: GeneratorPlan) -> nn.Sequential:
+    c_in, units = plan.first[0], math.prod(plan.first)
+    parts: list[nn.Module] = [nn.Linear(LATENT, units)]
+    parts += [nn.BatchNorm1d(units)] if plan.norm else []
+    parts += [nn.ReLU(), nn.Unflatten(1, plan.first)]
+    for up in plan.ups:
+        parts.append(nn.ConvTranspose2d(c_in, up.channels, up.kernel, stride=up.stride))
+        parts += [Crop(*up.crop)] if up.crop else []
+        if up is not plan.ups[-1]:
+            parts += [nn.BatchNorm2d(up.channels)] if plan.norm else []
+            parts.append(nn.ReLU())
+        c_in = up.channels
+    return nn.Sequential(*parts, last_activation(plan))
+
+
+def last_activation(plan: GeneratorPlan) -> nn.Module:
+    """What brings values into the range of images."""
+    return nn.Sigmoid() if plan.low == 0 else nn.Tanh()
 
 
 def _critic(

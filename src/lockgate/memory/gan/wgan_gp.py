@@ -6,6 +6,8 @@ generator:  -E[D(fake)]                                                  then on
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,8 +17,31 @@ from lockgate.memory.gan.nets import LATENT, Generator
 from lockgate.trainee import Trainee
 from lockgate.types import Batch, Losses
 
+Critic = Callable[[Tensor], Tensor]
+"""Images (B, C, H, W) to scores (B, 1)."""
 PENALTY = 10.0
 """Weight of the gradient penalty."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Whose turn a step is: a round is ``critic_steps`` of the critic, then one of the generator."""
+
+    critic_steps: int
+    penalty_every: int
+
+    def is_generators(self, step: int) -> bool:
+        """Whether the generator learns in this step, and not the critic."""
+        return step % (self.critic_steps + 1) == self.critic_steps
+
+    def penalty(self, step: int) -> float:
+        """Weight of the gradient penalty in a step of the critic.
+
+        Every few steps, and as many times stronger: the same penalty in the mean.
+        """
+        rounds, turn = divmod(step, self.critic_steps + 1)
+        due = (rounds * self.critic_steps + turn) % self.penalty_every == 0
+        return PENALTY * self.penalty_every if due else 0.0
 
 
 class WGANGP(Trainee):
@@ -27,26 +52,30 @@ class WGANGP(Trainee):
     def __init__(self, generator: Generator, critic: nn.Module, critic_steps: int, penalty_every: int) -> None:
         super().__init__()
         self.generator, self.critic = generator, critic
-        self.critic_steps, self.penalty_every = critic_steps, penalty_every
+        self.rounds = Rounds(critic_steps, penalty_every)
         self.requires_grad_(False)
 
     def loss(self, batch: Batch) -> Losses:
         """The critic's loss, or in every last step of a round the generator's."""
-        turn = self.step % (self.critic_steps + 1)
-        z = torch.randn(len(batch.x), LATENT, device=batch.x.device)
-        if turn == self.critic_steps:
+        if self.rounds.is_generators(self.step):
             self.generator.requires_grad_(True)
-            return {"generator": -self.critic(self.generator(z)).mean()}
+            return self.generator_losses(batch)
         self.critic.requires_grad_(True)
+        return self.critic_losses(batch)
+
+    def generator_losses(self, batch: Batch) -> Losses:
+        """-E[D(fake)], on as many images as ``batch`` has."""
+        z = torch.randn(len(batch.x), LATENT, device=batch.x.device)
+        return {"generator": -self.critic(self.generator(z)).mean()}
+
+    def critic_losses(self, batch: Batch) -> Losses:
+        """E[D(fake)] - E[D(real)], and the penalty where it is due."""
+        z = torch.randn(len(batch.x), LATENT, device=batch.x.device)
         with torch.no_grad():
             fake = self.generator(z)
         real = self.generator.from_pixels(batch.x)
         losses = {"critic": self.critic(fake).mean() - self.critic(real).mean()}
-        rounds = self.step // (self.critic_steps + 1)
-        if (rounds * self.critic_steps + turn) % self.penalty_every == 0:
-            # Every few steps, and as many times stronger: the same penalty in the mean.
-            losses["penalty"] = PENALTY * self.penalty_every * gradient_penalty(self.critic, real, fake)
-        return losses
+        return losses | penalty_losses(self.critic, real, fake, self.rounds.penalty(self.step))
 
     def after_step(self) -> None:
         """Nothing here learns outside its own steps."""
@@ -60,7 +89,12 @@ class WGANGP(Trainee):
         ]
 
 
-def gradient_penalty(critic: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
+def penalty_losses(critic: Critic, real: Tensor, fake: Tensor, weight: float) -> Losses:
+    """The gradient penalty with its weight; nothing where that is 0."""
+    return {"penalty": weight * gradient_penalty(critic, real, fake)} if weight else {}
+
+
+def gradient_penalty(critic: Critic, real: Tensor, fake: Tensor) -> Tensor:
     """E[(|grad D(mixed)| - 1)^2] where mixed = alpha real + (1 - alpha) fake, one alpha per image."""
     alpha = torch.rand(len(real), 1, 1, 1, device=real.device)
     mixed = (alpha * real + (1 - alpha) * fake).requires_grad_(True)

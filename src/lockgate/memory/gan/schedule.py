@@ -1,0 +1,81 @@
+"""For how long and by which optimiser a GAN is trained (supplement, "WGAN details"). One for all generative methods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from lockgate.config import OptimConfig, option
+from lockgate.trainee import Phase, Trainee
+from lockgate.types import Examples
+
+ROUND = 100
+"""Iterations that one epoch of generator training counts."""
+
+
+@dataclass(frozen=True)
+class GanSchedule:
+    """How a generator is trained. The paper: width 1, 200,000 iterations, 5 critic steps, a penalty in each."""
+
+    width: float
+    iterations: int
+    critic_steps: int
+    penalty_every: int
+    batch_size: int
+    lr: float
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of a hundred iterations."""
+        return math.ceil(self.iterations / ROUND)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of each, the critic's and the generator's."""
+        return min(ROUND, self.iterations) * (self.critic_steps + 1)
+
+    @property
+    def steps(self) -> int:
+        """Critic and generator steps of one GAN."""
+        return self.epochs * self.steps_per_epoch
+
+    def phase(self, task: int, trainee: Trainee, data: Examples, picture: Callable[[], Tensor]) -> Phase:
+        """Training of the generator of ``task`` on real images ``data``."""
+        optim = OptimConfig(
+            optimiser="adamw",  # without weight decay: Adam
+            lr=self.lr,
+            betas=(0.5, 0.9),
+            weight_decay=0.0,
+            clip=0.0,
+            batch_size=self.batch_size,
+            schedule="constant",
+            selection="last",
+        )
+        return Phase((task, "generator"), trainee, data, self.epochs, self.steps_per_epoch, optim, picture=picture)
+
+
+@dataclass(frozen=True)
+class GanOptions:
+    """Options of every method that trains GANs. Defaults fit two cores; the `paper` recipe sets the supplement's."""
+
+    gan_width: float = option(0.25, "Channels of generators and critics, as a factor on the supplement's.", gt=0)
+    gan_iterations: int = option(2000, "Generator steps a task, in hundreds if more. Paper: 200,000.", ge=1)
+    gan_critic_steps: int = option(3, "Critic steps for each generator step. Paper: 5.", ge=1)
+    gan_penalty_every: int = option(2, "Critic steps between two gradient penalties. Paper: 1, in each.", ge=1)
+    gan_batch_size: int = option(64, "Images in a step of the GAN. Paper: 64.", ge=2)
+    gan_lr: float = option(3e-4, "Learning rate of the GAN. Paper: 1e-4.", gt=0)
+
+    @property
+    def gan(self) -> GanSchedule:
+        """All of them together."""
+        return GanSchedule(
+            self.gan_width,
+            self.gan_iterations,
+            self.gan_critic_steps,
+            self.gan_penalty_every,
+            self.gan_batch_size,
+            self.gan_lr,
+        )
