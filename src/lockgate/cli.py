@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lockgate import flags
+from lockgate import cli_model, flags
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.version import __version__
 
@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         plain, options = flags.take_options(arguments)
         parsed, unknown = parser.parse_known_args(plain)
-        flags.refuse(unknown if parsed.command == "run" else unknown + [f"--options.{name}" for name in options])
+        flags.refuse(
+            unknown if parsed.command in ("run", "learn") else unknown + [f"--options.{name}" for name in options]
+        )
         parsed.options, parsed.typed = options, shlex.join(["lockgate", *map(str, arguments)])
         code: int = parsed.call(parsed)
         return code
@@ -35,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lockgate: {error}", file=sys.stderr)
         return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
     except KeyboardInterrupt:
-        print("\nlockgate: stopped. Nothing is lost: continue with `lockgate resume RUN`.", file=sys.stderr)
+        remedy = "give the same lesson again" if parsed.command == "learn" else "continue with `lockgate resume RUN`"
+        print(f"\nlockgate: stopped. Nothing is lost: {remedy}.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1
@@ -64,12 +67,14 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.set_defaults(call=_evaluate)
 
     audit = commands.add_parser("audit", help="prove that past answers have not changed by a bit")
-    audit.add_argument("run", type=Path, help="run folder")
+    audit.add_argument("run", type=Path, help="run folder, or model")
     audit.set_defaults(call=_audit)
 
     report = commands.add_parser("report", help="write a run's HTML page")
     report.add_argument("run", type=Path, help="run folder")
     report.set_defaults(call=_report)
+
+    cli_model.add(commands)
 
     listing = commands.add_parser("list", help="show what there is to choose from")
     listing.add_argument("kind", nargs="?", choices=_KINDS, help="only this kind")

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
+from lockgate.methods.base import Learner
 from lockgate.methods.ccgn import CCGN
 from lockgate.types import Task
+
+
+@torch.no_grad()
+def open_gates(learner: Learner, x: Tensor, task: int) -> dict[str, list[int]]:
+    """For one image ``x`` (1, C, H, W) uint8, each layer's gates in ``task``'s stream: 1 open, 0 shut; {} if none."""
+    if not isinstance(learner, CCGN):
+        return {}
+    learner.eval()
+    gates = learner.backbone(learner.input(x.to(learner.input.mean.device)), task).gates
+    return {name: gate[0].int().tolist() for name, gate in zip(learner.gated, gates, strict=True)}
 
 
 def firing_probabilities(learner: CCGN, tasks: Sequence[Task]) -> dict[str, list[list[float]]]:
