@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from lockgate.data.arrays import Arrays
 from lockgate.errors import DataError
@@ -73,8 +73,17 @@ def read_image(path: Path, size: int, greyscale: bool = False) -> Pixels:
 
 def decode_image(data: bytes, name: str, size: int, greyscale: bool = False) -> Pixels:
     """The bytes of one image file from a stranger as (C, size, size); ``name`` is what errors call it."""
-    with _told_by_name(name), Image.open(io.BytesIO(data), formats=COMMON) as image:
-        return _square(name, image, size, greyscale)
+    with _told_by_name(name):
+        try:
+            opened = Image.open(io.BytesIO(data), formats=COMMON)
+        except UnidentifiedImageError as error:  # Pillow's words are about an object in memory
+            raise DataError(f"{name} is not an image of a kind that is read here; wanted {_kinds()}.") from error
+        with opened as image:
+            return _square(name, image, size, greyscale)
+
+
+def _kinds() -> str:
+    return ", ".join(COMMON[:-1]) + f" or {COMMON[-1]}"
 
 
 def squeeze(image: Image.Image, size: int, greyscale: bool) -> Pixels:

@@ -46,7 +46,7 @@ class Answering:
         with self._lock:  # decoding too: one large image at a time
             trained = self._current()
             known = None if task is None else trained.task_id(task)
-            pixels = decode_image(data, "that was sent", trained.image_size, trained.greyscale)
+            pixels = decode_image(data, "What was sent", trained.image_size, trained.greyscale)
             x = torch.from_numpy(pixels.copy())[None]
             answers = trained.ask(x, known, top)[0]
             gates = open_gates(trained.learner, x, trained.tasks.index(answers[0].task))
