@@ -64,7 +64,7 @@ class ModelFolder(RunFolder):
             try:
                 yield
             finally:
-                if made and not self.config.exists():
+                if made and not self.checkpoints.exists():
                     shutil.rmtree(self.path)
 
     def end(self) -> Checkpoint | None:

@@ -79,6 +79,7 @@ class Trained:
             )
         self.learner.eval()
         device = self.learner.input.mean.device
+        x = x.clone(memory_format=torch.contiguous_format)  # strides choose kernels: same pixels, same bits
         parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, BATCH)]
         found = torch.cat(parts)
         if task is None:
