@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lockgate import flags
+from lockgate import cli_model, flags
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.version import __version__
 
@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         plain, options = flags.take_options(arguments)
         parsed, unknown = parser.parse_known_args(plain)
-        flags.refuse(unknown if parsed.command == "run" else unknown + [f"--options.{name}" for name in options])
+        flags.refuse(
+            unknown if parsed.command in ("run", "learn") else unknown + [f"--options.{name}" for name in options]
+        )
         parsed.options, parsed.typed = options, shlex.join(["lockgate", *map(str, arguments)])
         code: int = parsed.call(parsed)
         return code
@@ -35,8 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lockgate: {error}", file=sys.stderr)
         return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
     except KeyboardInterrupt:
-        remedy = "the same command" if "reproduce" in arguments[:1] else "`lockgate resume RUN`"
-        print(f"\nlockgate: stopped. Nothing is lost: continue with {remedy}.", file=sys.stderr)
+        remedies = {"learn": "give the same lesson again", "reproduce": "give the same command again"}
+        remedy = remedies.get(parsed.command, "continue with `lockgate resume RUN`")
+        print(f"\nlockgate: stopped. Nothing is lost: {remedy}.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1
@@ -65,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.set_defaults(call=_evaluate)
 
     audit = commands.add_parser("audit", help="prove that past answers have not changed by a bit")
-    audit.add_argument("run", type=Path, help="run folder")
+    audit.add_argument("run", type=Path, help="run folder, or model")
     audit.set_defaults(call=_audit)
 
     report = commands.add_parser("report", help="write the HTML page of a run, or of several side by side")
@@ -83,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
     again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
     again.set_defaults(call=_reproduce)
+    cli_model.add(commands)
 
     listing = commands.add_parser("list", help="show what there is to choose from")
     listing.add_argument("kind", nargs="?", choices=_KINDS, help="only this kind")

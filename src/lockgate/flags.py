@@ -49,6 +49,13 @@ def take_options(words: list[str]) -> tuple[list[str], dict[str, str]]:
     return rest, options
 
 
+def option_values(given: dict[str, str]) -> dict[str, Any]:
+    """The values of ``--options.NAME X``, read as YAML."""
+    import yaml
+
+    return {name: yaml.safe_load(text) for name, text in given.items()}
+
+
 def refuse(unknown: list[str]) -> None:
     """Raise for flags that nothing knows, with the near matches."""
     names = [word.partition("=")[0] for word in unknown if word.startswith("-")] or unknown

@@ -54,6 +54,15 @@ class Task:
     test: Examples
     parts: tuple[Task, ...] = ()
     """The tasks this one unites, in the joint view (``scenario.join``); empty for an ordinary task."""
+    probes: Examples | None = None
+    """Images on which the answers are promised to stay; None: the test images."""
+    weights: tuple[float, ...] = ()
+    """What an image of each class counts in the class loss; empty: all count the same."""
+
+    @property
+    def promised(self) -> Examples:
+        """The images on which the answers are promised to stay."""
+        return self.test if self.probes is None else self.probes
 
     @property
     def heads(self) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ def work(fabric, experiment, scenario, folder):
     """Returns the summary and the names of tensors that differ between ranks."""
     torch.set_num_threads(1)
     run = Run(fabric, experiment, scenario, folder, None)
-    summary = run.go()
+    run.go()
+    summary = run.summary()
     differing = []
     for name, tensor in run.learner.state_dict().items():
         mine = tensor.detach().contiguous()

@@ -6,21 +6,27 @@ downsampled ImageNet (Chrabaszcz et al., 2017). No cropping, no rotation by EXIF
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from lockgate.data.arrays import Arrays
 from lockgate.errors import DataError
 
 LITTER = {"thumbs.db", "desktop.ini"}  # what Windows leaves behind; files with a leading dot are passed over as well
 MANY = 1000  # from this many files on, a progress bar is worth its line
+COMMON = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # decoded by Pillow itself: for others it may start other programs
+MOST_TOLD = 10  # bad images named in one error
+
+Pixels = npt.NDArray[np.uint8]  # (C, H, W)
 
 
 def class_folders(split: Path) -> list[str]:
@@ -32,45 +38,90 @@ def read_split(split: Path, classes: Sequence[str], size: int, greyscale: bool =
     """All images of ``split/<class>/``, labelled by the position of their class, in the order of their names."""
     files, labels = [], []
     for label, name in enumerate(classes):
-        found = _image_files(split / name)
+        found = image_files(split / name)
         files += found
         labels += [label] * len(found)
     x = np.empty((len(files), 1 if greyscale else 3, size, size), np.uint8)
-    # Threads help because Pillow decodes outside the interpreter's lock; map() keeps the order and cancels on error.
+    bad: list[DataError] = []
+    # Threads help because Pillow decodes outside the interpreter's lock; map() keeps the order.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        images = pool.map(lambda path: read_image(path, size, greyscale), files)
+        images = pool.map(lambda path: try_image(path, size, greyscale), files)
         for i, image in enumerate(_progress(images, f"Reading {split}", len(files))):
-            x[i] = image
+            if isinstance(image, DataError):
+                bad.append(image)
+            else:
+                x[i] = image
+    if bad:
+        more = f"\n({len(bad) - MOST_TOLD} more cannot be read either.)" if len(bad) > MOST_TOLD else ""
+        raise DataError("\n".join(str(error) for error in bad[:MOST_TOLD]) + more) from bad[0]
     return Arrays(x, np.array(labels, np.int64))
 
 
-def read_image(path: Path, size: int, greyscale: bool = False) -> npt.NDArray[np.uint8]:
-    """One image as (C, size, size)."""
+def try_image(path: Path, size: int, greyscale: bool = False) -> Pixels | DataError:
+    """One image as (C, size, size), or why there is none: to go on with the others."""
     try:
-        with Image.open(path) as image:
-            _refuse(path, image)
-            square = image.convert("L" if greyscale else "RGB").resize((size, size), Image.Resampling.BOX)
-    except DataError:
-        raise
-    except Image.DecompressionBombError as error:
-        raise DataError(f"{path} is too large to be read safely: {error} Shrink it, or remove it.") from error
-    except Exception as error:  # each format of Pillow raises its own: OS-, Value-, Syntax-, RuntimeError ...
-        raise DataError(f"Cannot read the image {path}: {error}. Repair it, or remove it.") from error
+        return read_image(path, size, greyscale)
+    except DataError as error:
+        return error
+
+
+def read_image(path: Path, size: int, greyscale: bool = False) -> Pixels:
+    """One image file as (C, size, size)."""
+    with _told_by_name(str(path)), Image.open(path) as image:
+        return _square(str(path), image, size, greyscale)
+
+
+def decode_image(data: bytes, name: str, size: int, greyscale: bool = False) -> Pixels:
+    """The bytes of one image file from a stranger as (C, size, size); ``name`` is what errors call it."""
+    with _told_by_name(name):
+        try:
+            opened = Image.open(io.BytesIO(data), formats=COMMON)
+        except UnidentifiedImageError as error:  # Pillow's words are about an object in memory
+            raise DataError(f"{name} is not an image of a kind that is read here; wanted {_kinds()}.") from error
+        with opened as image:
+            return _square(name, image, size, greyscale)
+
+
+def _kinds() -> str:
+    return ", ".join(COMMON[:-1]) + f" or {COMMON[-1]}"
+
+
+def squeeze(image: Image.Image, size: int, greyscale: bool) -> Pixels:
+    """An image as (C, size, size)."""
+    square = image.convert("L" if greyscale else "RGB").resize((size, size), Image.Resampling.BOX)
     pixels = np.asarray(square, np.uint8)
     return pixels[None] if greyscale else pixels.transpose(2, 0, 1)
 
 
-def _refuse(path: Path, image: Image.Image) -> None:
+@contextmanager
+def _told_by_name(name: str) -> Iterator[None]:
+    """Whatever Pillow raises, as an error that names the image."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise DataError(f"{name} is too large to be read safely: {error} Shrink it, or remove it.") from error
+    except Exception as error:  # each format of Pillow raises its own: OS-, Value-, Syntax-, RuntimeError ...
+        raise DataError(f"Cannot read the image {name}: {error}. Repair it, or remove it.") from error
+
+
+def _square(name: str, image: Image.Image, size: int, greyscale: bool) -> Pixels:
+    _refuse(name, image)
+    return squeeze(image, size, greyscale)
+
+
+def _refuse(name: str, image: Image.Image) -> None:
     """Stop before decoding what would exhaust memory or come out white."""
     limit = Image.MAX_IMAGE_PIXELS
     width, height = image.size
     if limit is not None and width * height > limit:  # Pillow itself only warns up to twice this
-        raise DataError(f"{path} has {width}x{height} pixels; wanted at most {limit:,}. Shrink it, or remove it.")
+        raise DataError(f"{name} has {width}x{height} pixels; wanted at most {limit:,}. Shrink it, or remove it.")
     if image.mode.startswith(("I", "F")):  # conversion would clip at 255 without a word
-        raise DataError(f"{path} has pixels of mode {image.mode}; wanted 8 bits a channel. Convert it first.")
+        raise DataError(f"{name} has pixels of mode {image.mode}; wanted 8 bits a channel. Convert it first.")
 
 
-def _image_files(folder: Path) -> list[Path]:
+def image_files(folder: Path) -> list[Path]:
     """Everything in a class folder, sorted; what is not an image fails later with its name."""
     if not folder.is_dir():
         raise DataError(f"The class folder {folder} does not exist. Create it and put the images of that class in it.")
@@ -83,7 +134,7 @@ def _image_files(folder: Path) -> list[Path]:
     return items
 
 
-def _progress(images: Iterator[npt.NDArray[np.uint8]], what: str, total: int) -> Iterable[npt.NDArray[np.uint8]]:
+def _progress(images: Iterator[Pixels | DataError], what: str, total: int) -> Iterable[Pixels | DataError]:
     if total < MANY or not sys.stderr.isatty():
         return images
     from rich.console import Console

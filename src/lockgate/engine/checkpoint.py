@@ -84,6 +84,12 @@ def found(folder: Path) -> list[Checkpoint]:
     return sorted(complete, key=lambda c: c.number)
 
 
+def newest_end(folder: Path) -> Checkpoint | None:
+    """The newest end of a task."""
+    ends = [point for point in found(folder) if point.kind == "task"]
+    return ends[-1] if ends else None
+
+
 def save(
     folder: Path, kind: Kind, meta: dict[str, Any], states: dict[str, State], optimiser: dict[str, Any] | None = None
 ) -> Checkpoint:
@@ -139,7 +145,7 @@ def _read_manifest(file: Path) -> dict[str, Any]:
 def _damaged(file: Path, what: str) -> CheckpointError:
     return CheckpointError(
         f"Checkpoint file {file} is damaged: {what}. Nothing was changed. "
-        "Restore the file from a copy, or resume from the checkpoint before it with `lockgate resume RUN --previous`."
+        "Restore the file from a copy, or go back in a run by one checkpoint with `lockgate resume RUN --previous`."
     )
 
 

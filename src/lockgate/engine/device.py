@@ -7,6 +7,8 @@ import inspect
 import logging
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -47,6 +49,17 @@ def prepare_process(experiment: Experiment) -> None:
         torch.set_num_threads(experiment.runtime.threads)
     if experiment.runtime.tune_allocator:
         tune_allocator()
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """``count`` threads of torch (0: as many as now): kernels depend on their number, and bits on kernels."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def tune_allocator() -> bool:

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 class RunFolder:
     """Paths inside a run folder, and the rules for writing there."""
 
+    config_name = "config.yaml"
+    what = "run folder"
+    beginning = "lockgate run"
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config = path / "config.yaml"
+        self.config = path / self.config_name
         self.records = path / "records.jsonl"
         self.summary = path / "summary.json"
         self.checkpoints = path / "checkpoints"
@@ -37,25 +41,34 @@ class RunFolder:
             raise RunFolderError(f"{self.path} is not empty and not a run folder; choose another --out.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            import yaml
-
-            config = yaml.safe_dump(experiment.to_dict(), sort_keys=False)
-            write_atomically(self.config, f"# {' '.join(command.splitlines())}\n{config}")
+            self.write_config(experiment, command)
         except OSError as error:
             raise RunFolderError(
                 f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out."
             ) from error
 
+    def write_config(self, experiment: Experiment, command: str) -> None:
+        """Write the experiment whole, below the command that made it."""
+        import yaml
+
+        config = yaml.safe_dump(experiment.to_dict(), sort_keys=False)
+        write_atomically(self.config, f"# {' '.join(command.splitlines())}\n{config}")
+
     def experiment(self) -> Experiment:
         """The experiment the folder holds."""
         if not self.config.is_file():
             raise RunFolderError(
-                f"{self.path} is not a run folder: it has no config.yaml. Start one with `lockgate run`."
+                f"{self.path} is not a {self.what}: it has no {self.config_name}. Start one with `{self.beginning}`."
             )
         try:
             return build(Experiment, read_yaml(self.config))
         except ConfigError as error:
             raise RunFolderError(f"{self.config} cannot be used. {error}") from error
+
+    @property
+    def remedy(self) -> str:
+        """How to go on after work in the folder has been stopped."""
+        return f"`lockgate resume {self.path}`"
 
     def command(self) -> str:
         """The command that made the run."""

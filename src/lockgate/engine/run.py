@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 from lockgate import ranks
 from lockgate.config import Experiment
 from lockgate.engine import checkpoint
-from lockgate.engine.checkpoint import Checkpoint
+from lockgate.engine.checkpoint import Checkpoint, State
 from lockgate.engine.device import make_fabric, prepare_process
 from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.folder import RunFolder
@@ -62,13 +63,13 @@ def load(out: Path) -> tuple[Learner, Scenario, Experiment]:
     """The learner of a run as its newest end of a task left it, for evaluation."""
     folder = RunFolder(out)
     experiment = validated(folder.experiment())
-    ends = [point for point in checkpoint.found(folder.checkpoints) if point.kind == "task"]
-    if not ends:
+    end = checkpoint.newest_end(folder.checkpoints)
+    if end is None:
         raise CheckpointError(f"{out} has not finished a task yet; continue it with `lockgate resume {out}`.")
     prepare_process(experiment)
     scenario = build_scenario(experiment)
     learner = build_learner(experiment, scenario.image_shape)
-    _load_end(learner, ends[-1], experiment)
+    load_end(learner, end, experiment)
     return learner, scenario, experiment
 
 
@@ -89,19 +90,36 @@ def _work(
     fabric: Any, experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None
 ) -> dict[str, Any]:
     prepare_process(experiment)
-    with torch.random.fork_rng():
-        summary = Run(fabric, experiment, scenario, folder, start).go()
+    whole = Run(fabric, experiment, scenario, folder, start)
+    whole.go()
+    summary = whole.summary()
     ranks.leave()
     return summary
 
 
+@dataclass(frozen=True)
+class Luggage:
+    """What every checkpoint carries beside the learner; a model that grows has the names of its tasks there."""
+
+    meta: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, State] = field(default_factory=dict)
+
+
 class Run:
-    """One process's part of a run."""
+    """One process's part of a run, or of one lesson of a model that grows: the stages that are left to do."""
 
     def __init__(
-        self, fabric: Any, experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None
+        self,
+        fabric: Any,
+        experiment: Experiment,
+        scenario: Scenario,
+        folder: RunFolder,
+        start: Checkpoint | None,
+        luggage: Luggage | None = None,
+        quiet: bool = False,
     ) -> None:
         self.fabric, self.experiment, self.scenario, self.folder = fabric, experiment, scenario, folder
+        self.luggage, self.quiet = luggage or Luggage(), quiet
         self.first = ranks.rank() == 0
         self.learner = build_learner(experiment, scenario.image_shape)
         self.stages = (join(scenario.tasks),) if self.learner.joint else scenario.tasks
@@ -111,28 +129,33 @@ class Run:
             meta = start.manifest()["meta"]
             base = start if start.kind == "task" else _end_before(start)
             if base is not None:
-                _load_end(self.learner, base, experiment)
+                load_end(self.learner, base, experiment)
             self._inside = start if start.kind == "fit" else None
         self.records = Records(folder.records, meta["records"], self.first)
         self.stage: int = meta["stage"]
         self._before: float = meta["seconds"]
         """Seconds this stage took in processes that were killed."""
 
-    def go(self) -> dict[str, Any]:
-        """All remaining tasks, then the summary."""
+    def go(self) -> None:
+        """All remaining tasks."""
         optim = self.experiment.optim
         sizes = self.learner.sizes([len(stage.train) for stage in self.stages])
         steps = [  # of each stage
             self.learner.preparation_steps
             + self.learner.task_steps(self.experiment.epochs * steps_per_epoch(size, optim.batch_size))
+            if size  # else it was learnt long ago, from images that are not here
+            else 0
             for size in sizes
         ]
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
-        with Progress(sum(steps), done, quiet=not self.first) as self.progress:
+        with torch.random.fork_rng(), Progress(sum(steps), done, quiet=self.quiet or not self.first) as self.progress:
             for index in range(self.stage, len(self.stages)):
                 self._clock = time.monotonic()
                 self._stage(index, self.stages[index])
         ranks.barrier()  # the first rank has written its last record
+
+    def summary(self) -> dict[str, Any]:
+        """What the run came to; written to its folder."""
         summary = make_summary(self.experiment, self.scenario, self.records.read(), self.folder.command())
         if self.first:
             self.folder.write_summary(summary)
@@ -253,14 +276,14 @@ class Run:
     def _save(self, kind: checkpoint.Kind, meta: dict[str, Any], states: Any = None, optimiser: Any = None) -> None:
         if not self.first:
             return
-        meta = {**meta, "structure": self.learner.structure()}
-        states = {"learner": self.learner.state_dict(), **(states or {})}
+        meta = {**meta, **self.luggage.meta, "structure": self.learner.structure()}
+        states = {"learner": self.learner.state_dict(), **self.luggage.states, **(states or {})}
         try:
             checkpoint.save(self.folder.checkpoints, kind, meta, states, optimiser)
         except OSError as error:
             raise LockgateError(
                 f"Cannot write a checkpoint to {self.folder.checkpoints}: {error.strerror}. The one before is intact: "
-                f"make room or mend permissions, then `lockgate resume {self.folder.path}`."
+                f"make room or mend permissions, then {self.folder.remedy}."
             ) from error
 
 
@@ -270,7 +293,7 @@ def _end_before(point: Checkpoint) -> Checkpoint | None:
     return ends[-1] if ends else None
 
 
-def _load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> None:
+def load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> None:
     """Make a fresh learner what it was at the end of a task."""
     with torch.random.fork_rng(devices=[]):  # new modules are initialised, then overwritten
         learner.rebuild(point.manifest()["meta"]["structure"])
@@ -280,7 +303,7 @@ def _load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> No
         learner.load_state_dict(tensors)
     except RuntimeError as error:
         raise CheckpointError(
-            f"{point.path} does not fit the run's config.yaml; was that edited? Put it back as it was. ({error})"
+            f"{point.path} does not fit the configuration beside it; was that edited? Put it back as it was. ({error})"
         ) from error
     place(learner, experiment, torch.device("cpu"))
 

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+import torch
+from torch import Tensor
+
+from lockgate.engine.device import prepare_process
+from lockgate.engine.model import is_model, read_model
 from lockgate.engine.run import load
+from lockgate.errors import UnknownNameError
+from lockgate.evaluation.accuracy import BATCH
 from lockgate.methods.base import Learner
+from lockgate.registry import near_matches
+
+
+class Answer(NamedTuple):
+    """One candidate for what an image shows."""
+
+    name: str
+    task: str
+    confidence: float
 
 
 @dataclass(frozen=True)
@@ -24,9 +41,72 @@ class Trained:
         """Names of all classes, in the order of ``Learner.predict`` without a task."""
         return tuple(name for names in self.classes for name in names)
 
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """For every class of ``class_names``, its task."""
+        return tuple(task for task, names in enumerate(self.classes) for _ in names)
+
+    @property
+    def image_size(self) -> int:
+        """Side of the squares it looks at."""
+        return self.learner.image_shape[1]
+
+    @property
+    def greyscale(self) -> bool:
+        """Whether it looks at one channel."""
+        return self.learner.image_shape[0] == 1
+
+    def task_id(self, name: str) -> int:
+        """The number of the task called ``name``."""
+        if name not in self.tasks:
+            known = ", ".join(repr(task) for task in self.tasks)
+            raise UnknownNameError(f"Unknown task {name!r}.{near_matches(name, list(self.tasks))} Known: {known}.")
+        return self.tasks.index(name)
+
+    @torch.no_grad()
+    def probabilities(self, x: Tensor, task: int | None = None) -> Tensor:
+        """For images (B, C, H, W) uint8, the probability of every class of ``class_names``, (B, classes).
+
+        With ``task`` given, classes of other tasks have none. Without, the learner must be one that finds the task.
+        """
+        if task is None and len(self.tasks) == 1:
+            task = 0
+        if task is None and not self.learner.class_incremental:
+            names = ", ".join(repr(name) for name in self.tasks)
+            raise UnknownNameError(
+                "No task was given, and this model keeps no memory from which it could have learnt to tell its tasks "
+                f"apart. Give one of {names}."
+            )
+        self.learner.eval()
+        device = self.learner.input.mean.device
+        x = x.clone(memory_format=torch.contiguous_format)  # strides choose kernels: same pixels, same bits
+        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, BATCH)]
+        found = torch.cat(parts)
+        if task is None:
+            return found
+        every = found.new_zeros(len(found), len(self.class_names))
+        every[:, torch.tensor(self.owners) == task] = found
+        return every
+
+    def ask(self, x: Tensor, task: int | None = None, top: int = 1) -> list[list[Answer]]:
+        """For each image of ``x`` (B, C, H, W) uint8, its ``top`` most probable classes, the best first."""
+        values, index = self.probabilities(x, task).sort(dim=1, descending=True, stable=True)
+        names, owners = self.class_names, self.owners
+        count = top if task is None else min(top, len(self.classes[task]))
+        return [
+            [Answer(names[i], self.tasks[owners[i]], value) for i, value in zip(order[:count], row, strict=False)]
+            for order, row in zip(index.tolist(), values.tolist(), strict=True)
+        ]
+
 
 def open_trained(path: Path) -> Trained:
-    """The learner of the run folder ``path``."""
+    """The learner of the run folder or the model ``path``."""
+    if is_model(path):
+        model = read_model(path)
+        prepare_process(model.experiment)
+        return Trained(
+            model.learner(), tuple(task.name for task in model.tasks), tuple(task.classes for task in model.tasks)
+        )
     learner, scenario, _experiment = load(path)
     seen = scenario.tasks[: len(learner.heads)]
     classes = tuple(scenario.names(task) for task in seen)

@@ -28,13 +28,13 @@ def accuracy(learner: Learner, examples: Examples, task: int) -> float:
 
 
 def task_incremental(learner: Learner, tasks: Sequence[Task]) -> list[float]:
-    """Test accuracy on each task, the task given."""
-    return [accuracy(learner, task.test, task.id) for task in tasks]
+    """Test accuracy on each task that has test images, the task given."""
+    return [accuracy(learner, task.test, task.id) for task in tasks if len(task.test)]
 
 
 @dataclass(frozen=True)
 class WithoutTask:
-    """Test accuracy on each task seen, among all classes seen so far."""
+    """Test accuracy on each task seen that has test images, among all classes seen so far."""
 
     rows: dict[str, list[float]]
     """By kind of inference."""
@@ -62,10 +62,12 @@ def without_task(learner: Learner, tasks: Sequence[Task]) -> WithoutTask | None:
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
                 in_task += 0 if index else int((owner[answer] == task.id).sum())
+        offset += len(task.classes)
+        if not len(task.test):
+            continue
         for kind, count in right.items():
             rows.setdefault(kind, []).append(count / len(task.test))
         found.append(in_task / len(task.test))
-        offset += len(task.classes)
     return WithoutTask(rows, found)
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lockgate.methods.base import Learner
 from lockgate.methods.ccgn import CCGN
 from lockgate.trainee import evaluating
 from lockgate.types import Task
@@ -19,6 +20,16 @@ SHOWN = 8
 """Images of each kind in a strip."""
 LOOKED_AT = 512
 """Test images of each task among which they are looked for."""
+
+
+@torch.no_grad()
+def open_gates(learner: Learner, x: Tensor, task: int) -> dict[str, list[int]]:
+    """For one image ``x`` (1, C, H, W) uint8, each layer's gates in ``task``'s stream: 1 open, 0 shut; {} if none."""
+    if not isinstance(learner, CCGN):
+        return {}
+    learner.eval()
+    gates = learner.backbone(learner.input(x.to(learner.input.mean.device)), task).gates
+    return {name: gate[0].int().tolist() for name, gate in zip(learner.gated, gates, strict=True)}
 
 
 def firing_probabilities(learner: CCGN, tasks: Sequence[Task]) -> Firing:

@@ -98,8 +98,9 @@ def stage_macs(learner: Learner, tasks: Sequence[Task]) -> dict[str, Any] | None
     """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated."""
     if not any(isinstance(layer, Gated) for layer in learner.backbone.layers.values()):
         return None
-    by_task = [task_macs(learner, task.test.x, task.id) for task in tasks]
-    images = [len(task.test) for task in tasks]
+    tested = [task for task in tasks if len(task.test)]
+    by_task = [task_macs(learner, task.test.x, task.id) for task in tested]
+    images = [len(task.test) for task in tested]
 
     def mean(*keys: str) -> float:
         return sum(sum(macs[k] for k in keys) * n for macs, n in zip(by_task, images, strict=True)) / sum(images)

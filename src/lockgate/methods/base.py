@@ -86,6 +86,7 @@ class Learner(Trainee):
         self.heads = nn.ModuleList()
         self.memory: Memory | None = None
         """What the method keeps of past tasks."""
+        self._weights: Tensor | None = None  # of the current task's classes in the class loss
 
     @classmethod
     def kit(cls, init: Init, options: Any) -> Kit:
@@ -102,6 +103,7 @@ class Learner(Trainee):
         """Grow for ``task`` and say what to train on. Cheap and deterministic: a resumed run calls it again."""
         if self.standardise and not self.heads:
             self.input.fit(task.train.x)
+        self._weights = torch.tensor(task.weights) if task.weights else None
         for classes in task.heads:
             self.add_task(classes)
         return task.train
@@ -157,7 +159,11 @@ class Learner(Trainee):
 
     def class_loss(self, batch: Batch) -> Tensor:
         """Cross-entropy of each image under the head of the current task."""
-        return F.cross_entropy(self.logits(batch.x, len(self.heads) - 1), batch.y)
+        return self.cross_entropy(self.logits(batch.x, len(self.heads) - 1), batch.y)
+
+    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropy of the current task's logits (B, classes), classes weighted as the task asks for."""
+        return F.cross_entropy(logits, y, None if self._weights is None else self._weights.to(logits))
 
     def add_task(self, classes: int) -> None:
         """A head (and whatever the backbone keeps per task) for one more task; earlier heads stop learning."""

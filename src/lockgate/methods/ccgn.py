@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate import ranks
@@ -115,7 +114,7 @@ class CCGN(Learner):
         for layer in self.gated.values():
             layer.gate(task).noisy = not settling
         stream = self.backbone(self.input(batch.x), task)
-        losses = {"class": F.cross_entropy(self.heads[task](stream.features), batch.y)}
+        losses = {"class": self.cross_entropy(self.heads[task](stream.features), batch.y)}
         if self.epoch >= self.options.patience and not settling:
             losses["sparsity"] = self.options.sparsity * sparsity(stream.gates)
         return losses

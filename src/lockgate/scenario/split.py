@@ -48,9 +48,9 @@ def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Sc
     for t in range(tasks):
         classes = tuple(order[t * per_task : (t + 1) * per_task])
         whole = _select(dataset.train, classes, t)
-        held = _held_out(whole.y, config.held_out, generator(seed, "held out", t))
+        held = hold_out(whole.y, config.held_out, generator(seed, "held out", t))
         made.append(
-            Task(t, classes, _take(whole, ~held), _take(whole, held), _select(dataset.test, classes, t)),
+            Task(t, classes, take(whole, ~held), take(whole, held), _select(dataset.test, classes, t)),
         )
     channels, height, width = dataset.train.x.shape[1:]
     return Scenario(tuple(made), dataset.classes, (channels, height, width))
@@ -88,11 +88,12 @@ def _select(arrays: Arrays, classes: tuple[int, ...], task: int) -> Examples:
     return Examples(torch.from_numpy(arrays.x)[mine], y[mine], torch.full((int(mine.sum()),), task))
 
 
-def _take(examples: Examples, mask: Tensor) -> Examples:
+def take(examples: Examples, mask: Tensor) -> Examples:
+    """The examples where ``mask`` is true."""
     return Examples(examples.x[mask], examples.y[mask], examples.task[mask])
 
 
-def _held_out(y: Tensor, share: float, rng: torch.Generator) -> Tensor:
+def hold_out(y: Tensor, share: float, rng: torch.Generator) -> Tensor:
     """A mask over ``y`` that holds out ``share`` of every class: at least one image, never the last one."""
     held = torch.zeros(len(y), dtype=torch.bool)
     for label in sorted(set(y.tolist())):

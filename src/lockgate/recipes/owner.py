@@ -1,0 +1,148 @@
+"""What a model that grows is made of when its owner says little: choices from the images, and why.
+
+| | choice |
+|---|---|
+| image size | the median of the shorter sides, at most 32, in steps of 4 |
+| channels | one if all images of the first lesson are grey, else three |
+| batch | 16 images; 32 from 1,000 training images on, 64 from 4,000 |
+| epochs | as many as make 400 steps, but at least 8 and at most 60 |
+| sparsity | sets in after a fifth of the epochs |
+
+Layers grow, because nobody knows how many tasks will come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from lockgate.config import Experiment, merge
+from lockgate.data.own import Survey
+from lockgate.engine.setup import experiment_from
+from lockgate.errors import ConfigError
+from lockgate.recipes.presets import short
+from lockgate.scenario.grow import class_weights
+
+Memory = Literal["none", "episodic", "generative"]
+METHODS: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic", "generative": "ccgn-generative"}
+
+LARGEST, SMALLEST, STEP = 32, 8, 4
+"""Sides of images, in pixels."""
+BATCHES = ((4000, 64), (1000, 32), (0, 16))
+"""From so many training images on, so many a step."""
+STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 400, 8, 60
+PATIENCE = 0.2
+"""Share of the epochs before sparsity sets in."""
+KEPT = 500
+"""Images that an episodic memory keeps."""
+
+# Twenty layers of noise: gates start wide open, or nothing is learnt before sparsity sets in (as for CIFAR-10).
+_RESNET: dict[str, Any] = {"gate_lr": 5.0, "settle": 0.35, "open_bias": 2.5}
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the owner asked for; None: choose. The first lesson fixes all but epochs, batch and device."""
+
+    memory: Memory | None = None
+    size: int | None = None
+    backbone: str | None = None
+    width: int | None = None
+    keep: int | None = None
+    seed: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    epochs: int | None = None
+    batch_size: int | None = None
+    device: str | None = None
+
+
+def first(wishes: Wishes, survey: Survey, threads: int) -> Experiment:
+    """The experiment of a new model."""
+    if wishes.memory is not None and wishes.memory not in METHODS:
+        raise ConfigError([f"'memory' must be one of {', '.join(METHODS)}. Got {wishes.memory!r} instead."])
+    memory = wishes.memory or "episodic"
+    method = METHODS[memory]
+    values = short(method, "folder").to_dict()
+    backbone = wishes.backbone or "simple_cnn"
+    size = wishes.size or min(LARGEST, max(SMALLEST, survey.side // STEP * STEP))
+    options: dict[str, Any] = _RESNET if backbone == "resnet18" else {}
+    if memory != "none":
+        options = {**options, "inference": "joint"}  # so that probabilities and answers agree
+    if memory == "episodic":
+        options = {**options, "buffer": wishes.keep or KEPT}
+    over: dict[str, Any] = {
+        "tasks": 1,
+        "seed": wishes.seed or 0,
+        "backbone": backbone,
+        "data": {"image_size": size, "greyscale": survey.grey},
+        "model": {"width": wishes.width if wishes.width is not None else 16 if backbone == "resnet18" else 0},
+        "runtime": {"threads": threads},
+        "options": {**options, **wishes.options},
+    }
+    return experiment_from(merge(values, over))
+
+
+def refuse_changes(wishes: Wishes, model: Experiment) -> None:
+    """Raise for wishes that differ from what the first lesson fixed."""
+    memory = next(name for name, method in METHODS.items() if method == model.method)
+    fixed: dict[str, tuple[Any, Any]] = {
+        "memory": (wishes.memory, memory),
+        "size": (wishes.size, model.data.image_size),
+        "backbone": (wishes.backbone, model.backbone),
+        "width": (wishes.width, model.model.width),
+        "keep": (wishes.keep, model.options.get("buffer")),
+        "seed": (wishes.seed, model.seed),
+    }
+    options = {name: value for name, value in wishes.options.items() if name != "patience"}  # of each lesson
+    fixed |= {f"options.{name}": (value, model.options.get(name)) for name, value in options.items()}
+    problems = [
+        f"'{name}' was fixed as {now} when the model was made. Got {wish} instead; leave it out, or make a new model."
+        for name, (wish, now) in fixed.items()
+        if wish is not None and wish != now
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def for_lesson(model: Experiment, wishes: Wishes, images: int) -> Experiment:
+    """The model's experiment with the schedule of a lesson of ``images`` training images."""
+    batch = wishes.batch_size or next(size for least, size in BATCHES if images >= least)
+    steps = max(1, images // batch)
+    epochs = wishes.epochs or min(MOST_EPOCHS, max(FEWEST_EPOCHS, -(-STEPS // steps)))
+    runtime = replace(model.runtime, accelerator=wishes.device or model.runtime.accelerator)
+    options = {**model.options, "patience": wishes.options.get("patience", round(PATIENCE * epochs))}
+    made = replace(model, epochs=epochs, optim=replace(model.optim, batch_size=batch), runtime=runtime, options=options)
+    return experiment_from(made.to_dict())
+
+
+def told(
+    lesson: Experiment,
+    name: str,
+    classes: Sequence[str],
+    counts: Sequence[int],
+    probes: int,
+    first: bool,
+) -> list[str]:
+    """The choices in words."""
+    lines = [f"task {name!r}: {sum(counts)} images of {len(classes)} classes ({_some(classes)})"]
+    if first:
+        size, grey = lesson.data.image_size, lesson.data.greyscale
+        lines.append(f"  images: squeezed to {size}x{size}, {'grey' if grey else 'colour'}; fixed for this model")
+        width = f" {lesson.model.width} wide" if lesson.model.width else ""
+        lines.append(f"  network: {lesson.backbone}{width}, method {lesson.method}; fixed for this model")
+        if lesson.method == METHODS["episodic"]:
+            kept = lesson.options["buffer"]
+            lines.append(f"  memory: up to {kept} of your images are kept inside the model, to tell tasks apart")
+        if lesson.method == METHODS["none"]:
+            lines.append("  memory: none, so you must say the task when you ask")
+    lines.append(f"  schedule: {lesson.epochs} epochs, {lesson.optim.batch_size} images a step")
+    if class_weights(counts):
+        lines.append(f"  classes differ in size ({min(counts)} to {max(counts)}): each counts the same in the loss")
+    if probes:
+        lines.append(f"  probes: up to {probes} test images of this task are kept, to prove later that answers stayed")
+    return lines
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,87 @@
+"""A model that grows, and what it says about images, as plain text for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lockgate.report import words
+from lockgate.report.text import table
+
+
+def inspect_text(found: dict[str, Any]) -> str:
+    """What `lockgate inspect` found."""
+    channels, height, width = found["image_shape"]
+    kind = "grey" if channels == 1 else "colour"
+    tasks = found["tasks"]
+    head = (
+        f"{found['model']}: {words.plural(len(tasks), 'task')}, "
+        f"{sum(len(task['classes']) for task in tasks)} classes; {found['method']} on "
+        f"{found['backbone']}, images {height}x{width} {kind}"
+    )
+    parts = [head, _tasks(found), _layers(found["capacity"]), _bytes(found["bytes"], found["memory"])]
+    verdict = "all old answers were bit-equal" if found["audit"]["ok"] else "OLD ANSWERS HAD CHANGED"
+    parts.append(f"Integrity: {found['integrity']} ({found['checkpoint']}). Last audit, when it learnt: {verdict}.")
+    return "\n\n".join(parts)
+
+
+def lesson_text(found: dict[str, Any]) -> str:
+    """What a lesson came to, right after it."""
+    new = found["tasks"][-1]
+    lines = [f"Learnt {new['name']!r}: accuracy {words.score(new['accuracy'])} on images held out, the task given."]
+    row = found["class_incremental"]
+    if row and len(found["tasks"]) > 1:
+        mean = words.score(words.mean(row))
+        cells = " ".join(map(words.score, row))
+        lines.append(f"No task given: {cells}, mean {mean} (past tasks: on their probes).")
+    audit = found["audit"]
+    same = "are bit-equal to what they were" if audit["ok"] else f"HAVE CHANGED: {audit['broken'][0]}"
+    past = len(found["tasks"]) - 1
+    if past:
+        lines.append(
+            f"Old answers: {audit['tensors']} locked tensors, logits of {words.plural(past, 'past task')} {same}."
+        )
+    sizes = found["bytes"]
+    lines.append(
+        f"On disk: network {sizes['network']:,} bytes, memory {sizes['memory']:,}, probes {sizes['probes']:,}."
+    )
+    return "\n".join(lines)
+
+
+def _tasks(found: dict[str, Any]) -> str:
+    rows = [["task", "classes", "images", "task given", "not given", "MACs", "of dense", "probes"]]
+    for task in found["tasks"]:
+        cells = [words.score(task["accuracy"]), words.score(task["class_incremental"]), f"{task['macs']:,.0f}"]
+        share = words.share(task["macs"], found["dense_macs"])
+        count = str(len(task["classes"]))
+        rows.append([task["name"], count, f"{task['images']:,}", *cells, share, str(task["probes"])])
+    names = [f"  {task['name']}: {', '.join(task['classes'])}" for task in found["tasks"]]
+    title = "Tasks, with accuracy on images held out when each was learnt"
+    return "\n".join([title, *table(rows), "", "Classes", *names])
+
+
+def _layers(capacity: Sequence[dict[str, Any]]) -> str:
+    rows = [["layer", "filters", "used", "left"]]
+    rows += [[layer["layer"], *(str(layer[key]) for key in ("width", "used", "free"))] for layer in capacity]
+    return "\n".join(["Filters (full layers widen by themselves)", *table(rows)])
+
+
+def _bytes(sizes: dict[str, int], memory: dict[str, int] | None) -> str:
+    kept = f" ({memory['images']} images)" if memory and memory["images"] else ""
+    rows = [
+        ["network", f"{sizes['network']:,}"],
+        [f"memory{kept}", f"{sizes['memory']:,}"],
+        ["probes", f"{sizes['probes']:,}"],
+        ["folder, with the state before the last task", f"{sizes['folder']:,}"],
+    ]
+    return "\n".join(["Bytes", *table(rows)])
+
+
+def answers_text(seen: Sequence[Any]) -> list[str]:
+    """A table of images and what they were taken for: a line an answer, the image named once."""
+    rows = [["image", "class", "task", "confidence"]]
+    for item in seen:
+        for rank, answer in enumerate(item.answers):
+            path = "" if rank else item.path
+            rows.append([path, answer.name, answer.task, f"{answer.confidence:.4f}"])
+    return table(rows)

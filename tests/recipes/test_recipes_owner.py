@@ -1,0 +1,71 @@
+"""Choices from the images: as the module's table says; what the first lesson fixed stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lockgate.data.own import Survey
+from lockgate.errors import ConfigError
+from lockgate.recipes.owner import METHODS, Wishes, first, for_lesson, refuse_changes, told
+
+
+@pytest.mark.parametrize(("side", "size"), [(5, 8), (8, 8), (13, 12), (28, 28), (32, 32), (500, 32)])
+def test_the_size_follows_the_images(side: int, size: int) -> None:
+    assert first(Wishes(), Survey(side, False), 1).data.image_size == size
+    assert first(Wishes(size=20), Survey(side, False), 1).data.image_size == 20
+
+
+@pytest.mark.parametrize("grey", [True, False])
+@pytest.mark.parametrize("memory", [None, *METHODS])
+def test_channels_follow_the_images_and_the_method_the_memory(grey: bool, memory: str | None) -> None:
+    made = first(Wishes(memory=memory, seed=4), Survey(32, grey), 2)  # type: ignore[arg-type]
+    assert made.data.greyscale == grey
+    assert made.method == METHODS[memory or "episodic"]
+    assert (made.seed, made.runtime.threads) == (4, 2)
+    assert made.options["grow"] > 0, "nobody knows how many tasks will come"
+    assert made.options.get("inference", "joint") == "joint"
+
+
+@pytest.mark.parametrize(("images", "batch", "epochs"), [(20, 16, 60), (290, 16, 23), (1000, 32, 13), (50_000, 64, 8)])
+def test_the_schedule_follows_the_number_of_images(images: int, batch: int, epochs: int) -> None:
+    model = first(Wishes(), Survey(32, False), 1)
+    lesson = for_lesson(model, Wishes(), images)
+    assert (lesson.optim.batch_size, lesson.epochs) == (batch, epochs)
+    assert lesson.options["patience"] == round(epochs / 5)
+    assert replace(lesson, epochs=model.epochs, optim=model.optim, options=model.options) == model
+    asked = for_lesson(model, Wishes(epochs=10, batch_size=5, device="cpu", options={"patience": 7}), images)
+    assert (asked.epochs, asked.optim.batch_size, asked.runtime.accelerator) == (10, 5, "cpu")
+    assert asked.options["patience"] == 7
+
+
+def test_what_was_fixed_is_refused_when_changed_all_of_it_at_once_and_taken_when_the_same() -> None:
+    model = first(Wishes(), Survey(32, False), 1)
+    same = Wishes(memory="episodic", size=32, backbone="simple_cnn", keep=500, seed=0, options={"patience": 9})
+    refuse_changes(same, model)
+    other = Wishes("none", 16, "mlp", 3, 9, 1, {"sparsity": 0.1})
+    with pytest.raises(ConfigError) as error:
+        refuse_changes(other, model)
+    told_of = [problem.split("'")[1] for problem in error.value.problems]
+    assert told_of == ["memory", "size", "backbone", "width", "keep", "seed", "options.sparsity"]
+
+
+def test_mistakes_are_told_as_in_a_config() -> None:
+    with pytest.raises(ConfigError, match="'memory' must be one of none, episodic, generative"):
+        first(Wishes(memory="elephant"), Survey(8, True), 1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="backbone"):
+        first(Wishes(backbone="nothing"), Survey(8, True), 1)
+    with pytest.raises(ConfigError, match=r"options\.sparsitty"):
+        first(Wishes(options={"sparsitty": 1}), Survey(8, True), 1)
+
+
+def test_choices_are_told_in_words() -> None:
+    lesson = for_lesson(first(Wishes(), Survey(9, True), 1), Wishes(), 100)
+    text = "\n".join(told(lesson, "pets", ["cat", "dog"], [10, 90], 32, first=True))
+    for part in ("100 images of 2 classes (cat, dog)", "8x8, grey", "up to 500 of your images", "10 to 90", "32 test"):
+        assert part in text
+    later = "\n".join(told(lesson, "pets", ["cat", "dog"], [50, 50], 0, first=False))
+    assert "network" not in later
+    assert "differ" not in later
+    assert "probes" not in later
