@@ -116,7 +116,7 @@ def test_mistakes_of_every_kind_are_listed_in_one_message(command: Command) -> N
     code, out, err = command("run", "--method=ccng", "--dataset=digts", "--tasks=0", "--optim.lr=fast")
     assert (code, out) == (2, "")
     assert err.startswith("lockgate: The configuration has 4 problems:")
-    assert "Unknown method 'ccng'. Did you mean 'ccgn'?" in err
+    assert "Unknown method 'ccng'. Did you mean 'ccgn' or 'cgen'?" in err
     assert "Unknown data set 'digts'. Did you mean 'digits'?" in err
     assert "'tasks' must be at least 1. Got 0 instead." in err
     assert "'optim.lr' must be a number. Got 'fast' instead." in err

@@ -254,3 +254,18 @@ def test_five_hundred_cifar_images_are_the_papers_1_46_mebibytes():
 def test_a_memory_that_has_seen_nothing_keeps_nothing():
     memory = EpisodicMemory(500)
     assert (memory.kept_images, memory.kept_bytes) == (0, 0)
+
+
+def test_what_is_kept_is_shown_with_a_row_for_each_task():
+    memory = EpisodicMemory(6)
+    assert memory.shown() is None
+    for t in range(2):
+        x = torch.full((10, 1, 4, 4), 100 + t, dtype=torch.uint8)
+        examples = Examples(x, torch.zeros(10, dtype=torch.int64), torch.full((10,), t))
+        memory.end_task(Task(t, (t,), examples, examples, examples), torch.Generator().manual_seed(0))
+    picture = memory.shown()
+    assert picture is not None
+    assert picture.shape == (1, 2 * 4, 16 * 4)
+    assert (picture[0, :4, : 3 * 4] == 100).all()  # three images of each task
+    assert (picture[0, 4:, : 3 * 4] == 101).all()
+    assert (picture[0, :, 3 * 4 :] == 255).all()

@@ -9,6 +9,7 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from lockgate.errors import RunFolderError
 from lockgate.report import page
@@ -247,3 +248,19 @@ def test_a_phone_never_scrolls_sideways(make_generative, tmp_path: Path):
     visible, needed = map(int, found.groups())
     assert 350 < visible <= 390
     assert needed <= visible
+
+
+def test_gates_and_kept_images_are_shown(make_episodic):
+    gates = {"conv1": [[0.5, 0.0], [1.0, 0.0], [0.2, 0.0]], "conv2": [[0.1], [0.1], [0.1]], "conv3": [[1.0], [0], [0]]}
+    folder = make_episodic(gates=gates)
+    (folder / "pictures").mkdir()
+    kept = folder / "pictures" / "memory.png"
+    Image.new("L", (8, 4)).save(kept)
+    html = page.write(folder).read_text(encoding="utf-8")
+    assert "Gates of conv1" in html
+    assert "Gates of conv2" not in html
+    assert "Gates of conv3" in html
+    assert "1 of 2 never do" in html
+    assert 'alt="Some of the images kept, a row for each task"' in html
+    kept.write_bytes(kept.read_bytes()[:-3])
+    assert "Some of the images kept" not in page.write(folder).read_text(encoding="utf-8")

@@ -14,8 +14,9 @@ from html import unescape
 import pytest
 
 from lockgate.report import paper
-from lockgate.report.exhibit_figures import alone, by_buffer, by_memory, firing
+from lockgate.report.exhibit_figures import alone, by_buffer, by_memory
 from lockgate.report.exhibit_page import figures_of, page
+from lockgate.report.gate_figure import firing
 from lockgate.report.results import Number, Result, ResultRow
 from lockgate.report.tables import csv_text, markdown, reproduction
 
@@ -125,8 +126,7 @@ def test_memory_is_on_a_scale_of_powers():
 
 
 def test_gates_are_sorted_by_their_rate_over_all_tasks():
-    measured = {"layer": "conv1", "firing": {"conv1": [[0.0, 1.0, 0.25], [0.0, 0.5, 0.5]]}, "gate": 1}
-    figure = firing(measured, "mnist")
+    figure = firing("conv1", [[0.0, 1.0, 0.25], [0.0, 0.5, 0.5]])
     assert "1 of 3 never do" in figure.caption
     heights = [float(h) for h in re.findall(r'<rect[^>]* height="([\d.]+)"', figure.svg)]
     assert heights[0] > heights[1]  # task 1: gate 1 before gate 2
@@ -188,5 +188,5 @@ def test_a_measurement_of_gates_is_drawn_from_the_run_folder(tmp_path):
         json.dumps({"layer": "conv1", "gate": 0, "firing": {"conv1": [[0.5, 0.0]]}, "shares": [0.5, 0.5]})
     )
     made = result(row("ours", share=(None, 0.5)), unit="share of gates")
-    assert figures_of("gates", made, {"mnist": tmp_path})["mnist"][0].title.endswith("mnist")
+    assert figures_of("gates", made, {"mnist": tmp_path})["mnist"][0].title == "Gates of conv1"
     assert figures_of("gates", made, {})["mnist"] == []

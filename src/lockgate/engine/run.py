@@ -233,11 +233,15 @@ class Run:
             "task_found": open_.task_found if open_ else None,
             "memory": self.learner.remembered(),
             "capacity": [entry.to_dict() for entry in self.learner.capacity()],
+            "gates": {layer: [round(share, 5) for share in shares] for layer, shares in self.learner.fired().items()},
             "macs": macs.stage_macs(self.learner, seen),
             "promise": made,
             "audit": verdict.to_dict() if verdict else None,
         }
         self.records.append(record)
+        sample = self.learner.memory.shown() if self.learner.memory is not None else None
+        if self.first and sample is not None:
+            self.folder.write_picture("memory", sample.cpu())
         self._say_task(label, record)
 
     def _say_task(self, label: str, record: dict[str, Any]) -> None:

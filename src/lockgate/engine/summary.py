@@ -38,6 +38,7 @@ def make_summary(
         "task_found": None if None in without_task else [record["task_found"] for record in ends],
         "memory": ends[-1]["memory"],
         "capacity": _capacity(ends),
+        "gates": _gates(ends),
         "macs": _macs(ends),
         "audit": ends[-1]["audit"],
         "environment": environment(),
@@ -89,6 +90,11 @@ def _capacity(ends: list[dict[str, Any]]) -> dict[str, Any] | None:
             }
         )
     return {"layers": layers}
+
+
+def _gates(ends: list[dict[str, Any]]) -> dict[str, list[list[float]]] | None:
+    """By layer, a row for each task: for what share of its held-out images each of its gates fires."""
+    return {layer: [end["gates"][layer] for end in ends] for layer in ends[-1]["gates"]} or None
 
 
 def _macs(ends: list[dict[str, Any]]) -> dict[str, Any] | None:

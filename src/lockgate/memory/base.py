@@ -41,6 +41,10 @@ class Memory(nn.Module):
     def rebuild(self, image_shape: tuple[int, int, int], classes: int) -> None:
         """Make a fresh memory's modules those after one more task; the values come with ``load_state_dict``."""
 
+    def shown(self) -> Tensor | None:
+        """Some of the images kept, in one picture (C, H, W) uint8; None where none are."""
+        return None
+
     @property
     def kept_bytes(self) -> int:
         """Bytes kept, counted as the paper does."""

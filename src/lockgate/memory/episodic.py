@@ -11,6 +11,9 @@ from torch import Tensor
 from lockgate.memory.base import Memory
 from lockgate.types import Examples, Task
 
+SHOWN = 16
+"""Images of each task in the picture of a memory."""
+
 
 class EpisodicMemory(Memory):
     """At the end of task t each task keeps m = C / t images; those of past tasks are drawn from what was kept."""
@@ -61,6 +64,14 @@ class EpisodicMemory(Memory):
         self.x = torch.cat([*(part.x for part in parts), new.x.to(device)])
         self.y = torch.cat([*(part.y for part in parts), new.y.to(device)])
         self.task = torch.cat([*(part.task for part in parts), new.task.to(device)])
+
+    def shown(self) -> Tensor | None:
+        """A row of images for each task; white where it has fewer."""
+        if not len(self.y):
+            return None
+        blank = self.x.new_full((SHOWN, *self.x.shape[1:]), 255)
+        rows = [torch.cat([self.x[self.task == t][:SHOWN], blank])[:SHOWN] for t in sorted(set(self.task.tolist()))]
+        return torch.cat([torch.cat(list(row), dim=2) for row in rows], dim=1)
 
     @property
     def kept_bytes(self) -> int:

@@ -200,6 +200,10 @@ class Learner(Trainee):
             return None
         return {"images": self.memory.kept_images, "bytes": self.memory.kept_bytes}
 
+    def fired(self) -> dict[str, list[float]]:
+        """By layer, for what share of its held-out images each gate of the newest task fires; {} without gates."""
+        return {}
+
     def capacity(self) -> list[LayerCapacity]:
         """How much of each layer is taken; empty where nothing is ever taken."""
         return []

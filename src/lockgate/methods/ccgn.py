@@ -79,6 +79,7 @@ class CCGN(Learner):
         self.base_widths = backbone.widths()
         self._widths: list[list[int]] = []  # of every set of channels, when each task began
         self._reported: list[LayerCapacity] = []
+        self._fired: dict[str, list[float]] = {}
         self.register_buffer("looked_at", torch.tensor(-1))  # the step of the last look at what to park
         self.register_buffer("looked_sparse", torch.tensor(False))  # whether sparsity was at work then
         self.register_load_state_dict_post_hook(lambda module, _: module.wire())  # type: ignore[no-untyped-call]
@@ -132,6 +133,7 @@ class CCGN(Learner):
     def end_task(self, task: Task) -> None:
         """Relevance (Eq. 6), lock, re-initialise, seal."""
         relevance = self.firing(task.val.x, task.id)
+        self._fired = {name: score.tolist() for name, score in zip(self.gated, relevance, strict=True)}
         for layer in self.gated.values():
             layer.gate(task.id).unpark()
         self.looked_at.fill_(-1)
@@ -242,6 +244,10 @@ class CCGN(Learner):
                 kept.update({f"backbone.{name}.{key}": value for key, value in module.state_dict().items()})
         kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
         return kept
+
+    def fired(self) -> dict[str, list[float]]:
+        """The relevance of Eq. 6, as it was at the end of the task."""
+        return self._fired
 
     def capacity(self) -> list[LayerCapacity]:
         """Filters used and relevant after the task that has just ended."""

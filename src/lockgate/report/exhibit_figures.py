@@ -1,14 +1,13 @@
-"""Figures of exhibits: accuracy by buffer, accuracy by memory, and which gates fire for which task."""
+"""Figures of exhibits: accuracy by buffer, and accuracy by memory."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from lockgate.report import words
-from lockgate.report.figures import COLOURS, EDGES, HEIGHT, VIEW, WIDTH
+from lockgate.report.figures import COLOURS, EDGES, HEIGHT, VIEW
 from lockgate.report.results import Result
 from lockgate.report.svg import Figure, Frame, document, element, hint, text, ticks, trace
 
@@ -20,8 +19,6 @@ text { fill: #1b2428; font: 13px system-ui, sans-serif; } .tick { fill: #586469;
 .s5 { color: #5a6a72; }
 """
 """For a picture outside of a page; inside, the page's own style reaches into it."""
-
-STRIP = 74  # pixels of one task's histogram
 
 
 def alone(figure: Figure) -> str:
@@ -99,41 +96,6 @@ def by_memory(result: Result, group: str) -> Figure | None:
     title = f"{result.title}: {group}"
     legend = (("ours", "s0"), ("paper", "s1"))
     return Figure(title, caption, document(title, caption, body, viewBox=VIEW), legend)
-
-
-def firing(measured: Mapping[str, Any], group: str) -> Figure:
-    """How often each gate of a layer fires, a histogram for each task; gates sorted by their rate over all tasks."""
-    layer = str(measured["layer"])
-    rows: Sequence[Sequence[float]] = measured["firing"][layer]
-    order = sorted(range(len(rows[0])), key=lambda gate: -sum(row[gate] for row in rows))
-    height = STRIP * len(rows) + 30
-    body = [part for t, row in enumerate(rows) for part in _histogram([row[g] for g in order], t)]
-    body.append(text(WIDTH / 2, height - 5, f"gates of {layer}, most often open first", "label", "middle"))
-    silent = sum(1 for g in order if not any(row[g] for row in rows))
-    caption = (
-        f"Share of held-out images for which each gate of {layer} fires, by task; {silent} of {len(order)} never do "
-        "and are free for tasks to come."
-    )
-    title = f"Which gates fire for which task: {group}"
-    return Figure(title, caption, document(title, caption, body, viewBox=f"0 0 {WIDTH:.0f} {height}"))
-
-
-def _histogram(shares: Sequence[float], task: int) -> Iterator[str]:
-    top, left, right = task * STRIP + 8, 60.0, WIDTH - 8
-    base, step = top + STRIP - 14, (right - left) / len(shares)
-    yield text(left - 8, base - 20, f"task {task + 1}", "tick", "end")
-    yield element("line", x1=left, x2=right, y1=base, y2=base, class_="rule")
-    for i, share in enumerate(shares):
-        if share > 0:
-            tall = share * (STRIP - 20)
-            place = {"x": f"{left + i * step:.2f}", "y": f"{base - tall:.2f}", "width": f"{max(0.5, step * 0.85):.2f}"}
-            yield element(
-                "rect",
-                hint(f"fires for {100 * share:.1f} %"),
-                **place,
-                height=f"{tall:.2f}",
-                class_=f"dot s{task % COLOURS}",
-            )
 
 
 def _axis(frame: Frame, marks: Sequence[float], label: str) -> Iterator[str]:

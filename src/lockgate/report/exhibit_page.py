@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lockgate.report import exhibit_figures as draw
-from lockgate.report.page import environment
+from lockgate.report.gate_figure import firing
+from lockgate.report.page import address, environment
 from lockgate.report.results import Result, ours, printed
 from lockgate.report.schema import Picture
 from lockgate.report.svg import Figure
@@ -40,7 +40,8 @@ def figures_of(kind: Literal["lines", "scatter", "gates"] | None, result: Result
         elif kind == "scatter":
             figure = draw.by_memory(result, group)
         elif kind == "gates" and group in runs:
-            figure = draw.firing(gates_of(runs[group]), group)
+            found = gates_of(runs[group])
+            figure = firing(found["layer"], found["firing"][found["layer"]])
         made[group] = [figure] if figure is not None else []
     return made
 
@@ -70,12 +71,10 @@ def page(result: Result, figures: Figures, runs: Mapping[str, Path]) -> str:
 
 
 def _strips(run: Path) -> Shown:
-    png = (run / "pictures" / "gates.png").read_bytes()
-    width, height = Picture(0, png).size
+    picture = Picture(0, (run / "pictures" / "gates.png").read_bytes())
     known = gates_of(run)
-    uri = "data:image/png;base64," + base64.b64encode(png).decode("ascii")
     caption = (
         f"Test images of each task (a row each) for which gate {known['gate']} of {known['layer']} fires (left) "
         "and for which it does not (right)."
     )
-    return Shown("Images that trigger a gate, and images that do not", caption, uri, width, height)
+    return Shown("Images that trigger a gate, and images that do not", caption, address(picture), *picture.size)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockgate.errors import RunFolderError
 from lockgate.report import figures, records, words
-from lockgate.report.schema import Row, Run, Scores, Summary
+from lockgate.report.gate_figure import firing
+from lockgate.report.schema import Picture, Row, Run, Scores, Summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -74,6 +75,8 @@ def render(run: Run) -> str:
             found=heat(summary.task_found) if summary.inference else [],
             kinds=KINDS,
             samples=_samples(run),
+            kept=None if run.kept is None else Sample(0, address(run.kept), *run.kept.size, ""),
+            gates=[firing(name, rows) for name, rows in _shown(summary.gates)],
             curves=[figure for figure in curves if figure is not None],
             capacity=figures.capacity(summary.capacity),
             columns=max((len(layer.used_after) for layer in summary.capacity), default=0),
@@ -136,9 +139,19 @@ def _samples(run: Run) -> list[Sample]:
         epochs = [epoch for epoch in run.generators if epoch.task == picture.task]
         time = words.duration(sum(epoch.seconds or 0.0 for epoch in epochs))
         training = f"Trained for {words.plural(len(epochs), 'epoch')}, {time}." if epochs else ""
-        uri = "data:image/png;base64," + base64.b64encode(picture.png).decode("ascii")
-        samples.append(Sample(picture.task, uri, *picture.size, training))
+        samples.append(Sample(picture.task, address(picture), *picture.size, training))
     return samples
+
+
+def address(picture: Picture) -> str:
+    """The picture itself, as an address that needs no network."""
+    return "data:image/png;base64," + base64.b64encode(picture.png).decode("ascii")
+
+
+def _shown(gates: Mapping[str, tuple[Row, ...]]) -> list[tuple[str, tuple[Row, ...]]]:
+    """The first and the last layer: a page is not the place for twenty."""
+    layers = list(gates.items())
+    return layers if len(layers) < 3 else [layers[0], layers[-1]]
 
 
 def environment() -> Environment:

@@ -46,6 +46,7 @@ def read(folder: Path) -> Run:
         stages=stages,
         generators=generators,
         pictures=tuple(_pictures(folder / "pictures")),
+        kept=_picture(folder / "pictures" / "memory.png", 0),
         config=config.read_text(encoding="utf-8", errors="replace") if config.is_file() else None,
     )
 
@@ -82,6 +83,7 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         task_found=() if found is None else _matrix(found),
         memory=None if memory is None else Memory(int(memory["images"]), int(memory["bytes"])),
         capacity=tuple(map(_layer, capacity.get("layers") or ())),
+        gates={str(name): tuple(map(_row, rows)) for name, rows in (given.get("gates") or {}).items()},
         macs=None if macs is None else _macs(macs),
         audit=None if audit is None else _audit(audit),
         environment={str(key): str(value) for key, value in (given.get("environment") or {}).items()},
@@ -134,9 +136,15 @@ def _stage(given: Mapping[str, Any]) -> Stage:
 def _pictures(folder: Path) -> Iterator[Picture]:
     names = (re.fullmatch(r"generator-(\d+)\.png", path.name) for path in folder.glob("*.png"))
     for task, name in sorted((int(name[1]), name[0]) for name in names if name):
-        png = (folder / name).read_bytes()
-        if png.startswith(PNG_START) and png.endswith(PNG_END):  # or else torn by a kill in mid-write
-            yield Picture(task, png)
+        picture = _picture(folder / name, task)
+        if picture is not None:
+            yield picture
+
+
+def _picture(path: Path, task: int) -> Picture | None:
+    png = path.read_bytes() if path.is_file() else b""
+    whole = png.startswith(PNG_START) and png.endswith(PNG_END)  # or else it was torn by a kill in mid-write
+    return Picture(task, png) if whole else None
 
 
 def _progress(path: Path) -> tuple[tuple[Epoch, ...], tuple[Stage, ...], tuple[Epoch, ...]]:

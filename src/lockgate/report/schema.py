@@ -105,6 +105,7 @@ class Summary:
     task_found: tuple[Row, ...]
     memory: Memory | None
     capacity: tuple[Layer, ...]
+    gates: Mapping[str, tuple[Row, ...]]
     macs: Macs | None
     audit: Audit | None
     environment: Mapping[str, str]
@@ -118,7 +119,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Picture:
-    """Images made by the generator of a task, side by side in one PNG."""
+    """Images side by side in one PNG: made by the generator of a task, or kept of all tasks."""
 
     task: int
     png: bytes
@@ -133,7 +134,8 @@ class Picture:
 class Run:
     """All that the page needs of a run folder; `config` is the text of `config.yaml`, as written.
 
-    `generators` are the epochs in which the generator of each task was trained, before the task itself.
+    `generators` are the epochs in which the generator of each task was trained, before the task itself; `kept` shows
+    some of the images that are kept, a row for each task.
     """
 
     folder: Path
@@ -142,4 +144,5 @@ class Run:
     stages: tuple[Stage, ...]
     generators: tuple[Epoch, ...]
     pictures: tuple[Picture, ...]
+    kept: Picture | None
     config: str | None
