@@ -105,6 +105,7 @@ class RuntimeConfig:
     tune_allocator: bool = option(
         True, "On CPU, keep large blocks mapped between steps (glibc mallopt); measured faster."
     )
+    tensorboard: bool = option(False, "Also write records for TensorBoard, to `tensorboard/` in the run folder.")
     channels_last: bool = option(True, "Store images and filters channels-last; measured faster on CPU.")
 
 

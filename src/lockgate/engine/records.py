@@ -7,14 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from lockgate.engine.board import Board
 from lockgate.errors import CheckpointError
 
 
 class Records:
     """``records.jsonl`` of a run. Only the first rank writes."""
 
-    def __init__(self, path: Path, length: int, active: bool) -> None:
-        self._path = path
+    def __init__(self, path: Path, length: int, active: bool, board: Board | None = None) -> None:
+        self._path, self._board = path, board
         self._active = active
         if active and self.length < length:
             raise CheckpointError(
@@ -37,6 +38,8 @@ class Records:
                 file.write(json.dumps(record) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
+        if self._board is not None:
+            self._board.add(record)
 
     def read(self) -> list[dict[str, Any]]:
         """All records so far."""

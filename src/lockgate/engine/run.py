@@ -19,6 +19,7 @@ import torch
 from lockgate import ranks
 from lockgate.config import Experiment
 from lockgate.engine import checkpoint
+from lockgate.engine.board import Board
 from lockgate.engine.checkpoint import Checkpoint, State
 from lockgate.engine.device import make_fabric, prepare_process
 from lockgate.engine.fit import Fit, FitState, task_phase
@@ -131,7 +132,8 @@ class Run:
             if base is not None:
                 load_end(self.learner, base, experiment)
             self._inside = start if start.kind == "fit" else None
-        self.records = Records(folder.records, meta["records"], self.first)
+        board = Board(folder.path, experiment.epochs) if experiment.runtime.tensorboard and self.first else None
+        self.records = Records(folder.records, meta["records"], self.first, board)
         self.stage: int = meta["stage"]
         self._before: float = meta["seconds"]
         """Seconds this stage took in processes that were killed."""
