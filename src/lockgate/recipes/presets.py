@@ -16,7 +16,7 @@ GENERATIVE_RIVALS = ("dgm", "cgen")
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
 
 # What five tasks of MNIST bear in about 25 minutes of one core.
-_SHORT_RIVALS_GAN: dict[str, Any] = {"gan_iterations": 800}
+_SHORT_RIVALS_GAN: dict[str, Any] = {"gan_iterations": 600}
 
 # The supplement's generators: 200,000 iterations of five critic steps and one of the generator. For GPUs.
 _PAPER_GAN: dict[str, Any] = {
