@@ -78,11 +78,11 @@ def right_task(summary: Summary) -> float | None:
 
 
 def kept(summary: Summary) -> str:
-    """What stands for past tasks: `500 images`, `5 generators`."""
+    """What stands for past tasks: `500 images`, `generators`."""
     if summary.memory is None or not summary.memory.bytes:
         return "nothing"
     images = summary.memory.images
-    return plural(images, "image") if images else plural(summary.tasks, "generator")
+    return plural(images, "image") if images else "generators"
 
 
 def memory(summary: Summary) -> str:
