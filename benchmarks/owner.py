@@ -9,6 +9,7 @@ costs. It is no measure of accuracy.
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from PIL import Image
 
 from lockgate.config import DataConfig
 from lockgate.data import DATASETS
-from lockgate.data.arrays import Dataset
+from lockgate.data.images import class_folders, image_files
 from lockgate.data.own import FolderLesson
 from lockgate.engine.audit import audit_run
 from lockgate.engine.inspect import inspect_model
@@ -31,14 +32,33 @@ from lockgate.recipes.owner import Wishes
 LESSONS, CLASSES = 3, 3
 
 
-def write(dataset: Dataset, out: Path, images: int) -> None:
-    """The first classes as LESSONS folders of CLASSES classes; PNG and JPEG in turn."""
+def place(out: Path, label: int, name: str) -> Path:
+    """The folder of a class, in the lesson it belongs to."""
+    folder = out / f"lesson {label // CLASSES + 1}" / name
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write_cifar10(data: Path, out: Path, images: int) -> None:
+    """Arrays to files, PNG and JPEG in turn."""
+    dataset = DATASETS["cifar10"](data, DataConfig())
     for label in range(LESSONS * CLASSES):
-        folder = out / f"lesson {label // CLASSES + 1}" / dataset.classes[label]
-        folder.mkdir(parents=True)
+        folder = place(out, label, dataset.classes[label])
         for i, index in enumerate(np.flatnonzero(dataset.train.y == label)[:images]):
             picture = Image.fromarray(dataset.train.x[index].transpose(1, 2, 0))
             picture.save(folder / f"{i:04d}.{'png' if i % 2 else 'jpg'}")
+
+
+def write_imagenet50(data: Path, out: Path, images: int) -> None:
+    """The files as they are."""
+    train = data / "imagenet50" / "train"
+    for label, name in enumerate(class_folders(train)[: LESSONS * CLASSES]):
+        folder = place(out, label, name)
+        for file in image_files(train / name)[:images]:
+            shutil.copy(file, folder)
+
+
+WRITERS = {"cifar10": write_cifar10, "imagenet50": write_imagenet50}
 
 
 def main() -> None:
@@ -49,10 +69,10 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=24)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    for name in ("cifar10", "imagenet50"):
+    for name, write in WRITERS.items():
         with tempfile.TemporaryDirectory() as folder:
             out, model = Path(folder) / "images", Path(folder) / "model"
-            write(DATASETS[name](given.data_dir, DataConfig()), out, given.images)
+            write(given.data_dir, out, given.images)
             before: dict[str, list[object]] = {}
             for lesson in sorted(out.iterdir()):
                 start = time.process_time()
