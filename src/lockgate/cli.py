@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lockgate: {error}", file=sys.stderr)
         return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
     except KeyboardInterrupt:
-        remedy = "give the same lesson again" if parsed.command == "learn" else "continue with `lockgate resume RUN`"
+        remedy = "give the same lesson again" if arguments[:1] == ["learn"] else "continue with `lockgate resume RUN`"
         print(f"\nlockgate: stopped. Nothing is lost: {remedy}.", file=sys.stderr)
         return 130
     except BrokenPipeError:
