@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from lockgate.config import Experiment, OptimConfig, RuntimeConfig
 from lockgate.engine.device import make_fabric, prepare_process
 from lockgate.engine.fit import Fit, FitState, task_phase
+from lockgate.engine.loading import place
 from lockgate.engine.progress import Progress
-from lockgate.engine.run import place
 from lockgate.engine.setup import build_learner, validated
 from lockgate.methods.base import Learner
 from lockgate.types import Examples, Task

@@ -23,7 +23,7 @@ import torch
 from engine import about_to_fit, endless, images
 from lockgate.engine.device import make_fabric
 from lockgate.engine.fit import Fit
-from lockgate.engine.run import place
+from lockgate.engine.loading import place
 from lockgate.engine.setup import build_learner
 from lockgate.types import Examples, Task
 

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
     except KeyboardInterrupt:
         remedies = {"learn": "give the same lesson again", "reproduce": "give the same command again"}
-        remedy = remedies.get(parsed.command, "continue with `lockgate resume RUN`")
+        remedy = remedies.get(next(iter(arguments), ""), "continue with `lockgate resume RUN`")
         print(f"\nlockgate: stopped. Nothing is lost: {remedy}.", file=sys.stderr)
         return 130
     except BrokenPipeError:

@@ -9,8 +9,8 @@ import torch
 from lockgate.config import Experiment
 from lockgate.engine.device import make_fabric
 from lockgate.engine.fit import Fit, FitState, task_phase
+from lockgate.engine.loading import place
 from lockgate.engine.progress import Progress
-from lockgate.engine.run import place
 from lockgate.engine.setup import build_learner, build_scenario
 from lockgate.methods.base import Learner
 from lockgate.types import Task

@@ -321,6 +321,15 @@ def test_a_nearly_full_layer_warns(world, used, warned):
         assert "`grow`" in note
 
 
+def test_a_full_layer_that_will_grow_does_not_warn(world):
+    learner, scenario = world(width=10, warn_below=0.1, grow=0.3)
+    learner.begin_task(scenario.tasks[0])
+    for layer in learner.gated:
+        force(learner, layer, torch.full((10,), 9.0))
+    learner.end_task(scenario.tasks[0])
+    assert learner.warnings() == []
+
+
 def test_a_layer_whose_gates_are_all_shut_warns(world):
     learner, scenario = world(width=10)
     learner.begin_task(scenario.tasks[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -127,3 +129,21 @@ def test_joint_is_given_all_tasks_at_once_and_trains_every_head(world, train):
     before = [head.weight.detach().clone() for head in learner.heads]
     train(learner, together)
     assert not any(torch.equal(head.weight, b) for head, b in zip(learner.heads, before, strict=True))
+
+
+@pytest.mark.parametrize("method", ["finetune", "ccgn"])
+def test_the_class_loss_weighs_classes_as_the_task_asks_for(world, method):
+    learner, scenario = world(method)
+    task = replace(scenario.tasks[0], weights=(3.0, 0.5))
+    learner.begin_task(task)
+    learner.eval()
+    batch = task.train.batch(slice(0, None, 4))
+    assert set(batch.y.tolist()) == {0, 1}
+    rows = zip(learner.logits(batch.x, 0).log_softmax(1), batch.y.tolist(), strict=True)
+    weighted = [(task.weights[y], -row[y]) for row, y in rows]
+    truth = sum(w * loss for w, loss in weighted) / sum(w for w, _ in weighted)
+    assert torch.isclose(learner.loss(batch)["class"], truth)
+    learner.begin_task(scenario.tasks[1])
+    learner.eval()
+    plain = F.cross_entropy(learner.logits(batch.x, 1), batch.y)
+    assert torch.isclose(learner.loss(batch)["class"], plain), "the next task has weights of its own, or none"

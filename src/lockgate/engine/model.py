@@ -24,8 +24,9 @@ from lockgate.engine import checkpoint
 from lockgate.engine.checkpoint import Checkpoint, State
 from lockgate.engine.device import make_fabric, prepare_process
 from lockgate.engine.folder import RunFolder
+from lockgate.engine.loading import load_end
 from lockgate.engine.records import read_records
-from lockgate.engine.run import Luggage, Run, load_end
+from lockgate.engine.run import Luggage, Run
 from lockgate.engine.setup import build_learner, validated
 from lockgate.errors import CheckpointError, RunFolderError
 from lockgate.methods.base import Learner

@@ -24,6 +24,7 @@ from lockgate.engine.checkpoint import Checkpoint, State
 from lockgate.engine.device import make_fabric, prepare_process
 from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.folder import RunFolder
+from lockgate.engine.loading import end_before, load_end, place
 from lockgate.engine.progress import Progress
 from lockgate.engine.records import Records
 from lockgate.engine.setup import build_learner, build_scenario, validated
@@ -128,7 +129,7 @@ class Run:
         self._inside: Checkpoint | None = None
         if start is not None:
             meta = start.manifest()["meta"]
-            base = start if start.kind == "task" else _end_before(start)
+            base = start if start.kind == "task" else end_before(start)
             if base is not None:
                 load_end(self.learner, base, experiment)
             self._inside = start if start.kind == "fit" else None
@@ -291,31 +292,3 @@ class Run:
                 f"Cannot write a checkpoint to {self.folder.checkpoints}: {error.strerror}. The one before is intact: "
                 f"make room or mend permissions, then {self.folder.remedy}."
             ) from error
-
-
-def _end_before(point: Checkpoint) -> Checkpoint | None:
-    """The end of the task before the one that ``point`` stands in."""
-    ends = [c for c in checkpoint.found(point.path.parent) if c.kind == "task" and c.number < point.number]
-    return ends[-1] if ends else None
-
-
-def load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> None:
-    """Make a fresh learner what it was at the end of a task."""
-    with torch.random.fork_rng(devices=[]):  # new modules are initialised, then overwritten
-        learner.rebuild(point.manifest()["meta"]["structure"])
-    tensors = point.tensors("learner")
-    assert tensors is not None
-    try:
-        learner.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{point.path} does not fit the configuration beside it; was that edited? Put it back as it was. ({error})"
-        ) from error
-    place(learner, experiment, torch.device("cpu"))
-
-
-def place(learner: Learner, experiment: Experiment, device: torch.device) -> None:
-    """Move to the device, in the memory format of the run: kernels, and so bits, depend on both."""
-    learner.to(device)
-    if experiment.runtime.channels_last:
-        learner.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -257,7 +257,7 @@ class CCGN(Learner):
         """Layers that are nearly full, or whose gates are all shut."""
         notes = []
         full = [e for e in self._reported if e.width - e.used < self.options.warn_below * e.width]
-        if full:
+        if full and not self.options.grow:
             left = ", ".join(f"{e.layer} {e.width - e.used}/{e.width}" for e in full)
             notes.append(
                 f"few filters are left for later tasks: {left}. Raise `sparsity` or `gate_lr` so that gates close, or "

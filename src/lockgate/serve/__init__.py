@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from lockgate.errors import LockgateError
@@ -18,4 +19,5 @@ def serve(path: Path, host: str, port: int) -> None:
             f"`lockgate serve` needs the package {error.name}; get it with `pip install 'lockgate[serve]'`."
         ) from error
     app = make_app(path)  # so that a bad model is known before the port is taken
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
+    with contextlib.suppress(KeyboardInterrupt):  # the way to stop it
+        uvicorn.run(app, host=host, port=port, access_log=False, server_header=False)
