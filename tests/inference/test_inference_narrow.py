@@ -15,7 +15,7 @@ WIDTH = 32
 
 @pytest.fixture
 def seldom():
-    """A learner, all gates open, but whose first layer opens most of its filters for bright images only, and such images among others."""
+    """A learner whose first layer opens one filter for dark images and all for bright ones; of which every tenth is."""
     experiment = tiny.experiment("ccgn-episodic", model={"width": WIDTH})
     learner = build_learner(experiment, build_scenario(experiment).image_shape)
     torch.manual_seed(0)

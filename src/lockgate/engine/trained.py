@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lockgate.engine.run import load
 from lockgate.methods.base import Learner
+from lockgate.types import Examples
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class Trained:
     classes: tuple[tuple[str, ...], ...]
     """For every task, the names of its classes in the order of its local labels."""
 
+    tests: tuple[Examples, ...]
+    """For every task, its test images."""
+
     @property
     def class_names(self) -> tuple[str, ...]:
         """Names of all classes, in the order of ``Learner.predict`` without a task."""
@@ -30,4 +34,5 @@ def open_trained(path: Path) -> Trained:
     learner, scenario, _experiment = load(path)
     seen = scenario.tasks[: len(learner.heads)]
     classes = tuple(scenario.names(task) for task in seen)
-    return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes)
+    tests = tuple(task.test for task in seen)
+    return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes, tests)

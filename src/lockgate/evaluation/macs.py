@@ -93,11 +93,16 @@ def task_macs(learner: Learner, x: Tensor, task: int) -> dict[str, float]:
     return {key: value / len(x) for key, value in sums.items()}
 
 
-def stage_macs(learner: Learner, tasks: Sequence[Task]) -> dict[str, Any] | None:
-    """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated."""
+def stage_macs(
+    learner: Learner, tasks: Sequence[Task], known: Sequence[dict[str, float]] = ()
+) -> dict[str, Any] | None:
+    """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated.
+
+    Counts of the first tasks may be ``known``.
+    """
     if not any(isinstance(layer, Gated) for layer in learner.backbone.layers.values()):
         return None
-    by_task = [task_macs(learner, task.test.x, task.id) for task in tasks]
+    by_task = [*known, *(task_macs(learner, task.test.x, task.id) for task in tasks[len(known) :])]
     images = [len(task.test) for task in tasks]
 
     def mean(*keys: str) -> float:

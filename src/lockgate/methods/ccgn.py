@@ -244,6 +244,11 @@ class CCGN(Learner):
         kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
         return kept
 
+    @property
+    def sealed(self) -> bool:
+        """Without the seal, a past gate may open a filter that was trained later."""
+        return self.options.seal
+
     def capacity(self) -> list[LayerCapacity]:
         """Filters used and relevant after the task that has just ended."""
         return self._reported
