@@ -19,10 +19,8 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP)  ## timings, as ratios measured side by side
-	$(BIN)/python benchmarks/engine.py
-	$(BIN)/python benchmarks/gates.py
-	$(BIN)/python benchmarks/streams.py
+bench: $(STAMP)  ## timings as ratios, written to docs/performance.md; RUNS="a b": run folders to time inference of
+	$(BIN)/python benchmarks/write.py $(RUNS)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

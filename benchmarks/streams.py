@@ -26,6 +26,7 @@ from lockgate.engine.fit import Fit
 from lockgate.engine.loading import place
 from lockgate.engine.setup import build_learner
 from lockgate.types import Examples, Task
+from timing import resident
 
 BATCH = 64
 TASKS = (2, 5, 20)
@@ -34,8 +35,8 @@ FILTERS = 10
 
 def at_task(tasks: int, steps: int, method: str) -> Fit:
     """Training about to begin on the last of ``tasks`` tasks."""
-    options = {"shift": 2} if method == "ccgn-episodic" else {"gan_iterations": 1}
-    experiment = endless(method, BATCH, patience=0, **options)
+    options = {"ccgn-episodic": {"patience": 0, "shift": 2}, "ccgn-generative": {"patience": 0, "gan_iterations": 1}}
+    experiment = endless(method, BATCH, **options.get(method, {}))
     learner = build_learner(experiment, (1, 28, 28))
     fabric = make_fabric(experiment)
     data = images(steps * BATCH)
@@ -70,12 +71,6 @@ def peak(tasks: int, steps: int, method: str) -> None:
     before = resident("VmRSS")
     epoch(at_task(tasks, steps, method))
     print(json.dumps(resident("VmHWM") - before))
-
-
-def resident(key: str) -> int:
-    """Memory of this process in bytes: VmRSS now, VmHWM at its peak (ru_maxrss would count the parent's)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
 
 
 def main() -> None:

@@ -71,6 +71,17 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("run", type=Path, help="run folder, or model")
     audit.set_defaults(call=_audit)
 
+    export = commands.add_parser(
+        "export", help="write a run's network as ONNX or torch.export, checked on its test set"
+    )
+    export.add_argument("run", type=Path, help="run folder")
+    which = export.add_mutually_exclusive_group()
+    which.add_argument("--task", type=int, help="the network of this task, counted from 0")
+    which.add_argument("--all", action="store_true", help="the network that finds the task by itself (default)")
+    export.add_argument("--format", choices=("onnx", "torch"), default="onnx")
+    export.add_argument("--out", type=Path, help="file to write (default: RUN/all.onnx or RUN/taskN.onnx)")
+    export.set_defaults(call=_export)
+
     report = commands.add_parser("report", help="write the HTML page of a run, or of several side by side")
     report.add_argument("run", type=Path, nargs="+", help="run folder")
     report.add_argument("--out", type=Path, help="file to write (default: in the run, or beside the first)")
@@ -173,6 +184,14 @@ def _audit(parsed: argparse.Namespace) -> int:
     verdict = audit_run(parsed.run)
     print(verdict.text())
     return 0 if verdict.ok else 1
+
+
+def _export(parsed: argparse.Namespace) -> int:
+    from lockgate.inference.export import export_run
+
+    path, agreement = export_run(parsed.run, parsed.task, parsed.format, parsed.out)
+    print(f"{path}: {agreement.text()}")
+    return 0
 
 
 def _report(parsed: argparse.Namespace) -> int:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from lockgate.config import Experiment, ScenarioConfig
+from lockgate.config import DataConfig, Experiment, ScenarioConfig
+from lockgate.engine.device import tune_allocator
 from lockgate.engine.run import load, run
 from lockgate.engine.setup import build_learner, validated
 from lockgate.errors import ConfigError, TrainingError
+from lockgate.evaluation import accuracy, macs
 
 Tiny = Callable[..., Experiment]
 Bits = Callable[[Path], bytes]
@@ -130,3 +132,31 @@ def test_checkpoints_after_every_step_change_nothing_that_is_learnt(
     often = replace(experiment, runtime=replace(experiment.runtime, checkpoint_seconds=0.0))
     run(often, tmp_path / "often")
     assert last_bits(tmp_path / "often") == last_bits(finished)
+
+
+@pytest.mark.parametrize("seal", [True, False])
+def test_past_tasks_are_tested_again_only_where_their_answers_may_have_moved(
+    tiny: Tiny, tmp_path: Path, seal: bool
+) -> None:
+    data = DataConfig(synthetic_classes=6, synthetic_per_class=20)
+    options = {"patience": 0, "open_bias": 0.0, "seal": seal}
+    out = tmp_path / "run"
+    summary = run(tiny(method="ccgn", tasks=3, data=data, options=options), out)
+    ends = [r for r in map(json.loads, (out / "records.jsonl").read_text().splitlines()) if r["event"] == "task"]
+    assert [end["audit"]["logits"] for end in ends] == ([1, 1, 3] if seal else [1, 2, 3])
+    learner, scenario, _ = load(out)
+    assert summary["task_incremental"]["matrix"][-1] == accuracy.task_incremental(learner, scenario.tasks)
+    counted = macs.stage_macs(learner, scenario.tasks)
+    assert counted is not None
+    assert summary["macs"]["by_task"] == counted["by_task"]
+    assert ends[-1]["macs"]["mean"] == counted["mean"]
+
+
+def test_the_run_says_once_that_it_tuned_the_allocator(
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = tiny()
+    run(experiment, tmp_path / "tuned")
+    assert capsys.readouterr().err.count("allocator") == int(tune_allocator())
+    run(replace(experiment, runtime=replace(experiment.runtime, tune_allocator=False)), tmp_path / "left alone")
+    assert "allocator" not in capsys.readouterr().err

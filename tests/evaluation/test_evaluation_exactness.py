@@ -138,3 +138,23 @@ def test_firing_probabilities_are_rows_by_layer_and_task(learnt):
             gates = learner.backbone(learner.input(task.val.x), t).gates
         for rows, gate in zip(table.values(), gates, strict=True):
             assert rows[t] == pytest.approx([sum(column) / len(column) for column in gate.T.tolist()])
+
+
+def test_an_audit_of_some_tasks_checks_all_tensors_and_the_answers_of_those(learnt):
+    learner, scenario = learnt("ccgn-episodic")
+    made = promises_of(learner, scenario)
+    everything = audit(learner, scenario.tasks, made)
+    some = audit(learner, scenario.tasks, made, tested={0})
+    assert some.ok
+    assert (some.tensors, some.logits) == (everything.tensors, 1)
+    assert some.streams == sum(pair.endswith("on 0") for entry in made for pair in entry["streams"])
+    false = [{**entry, "logits": "0" * 64, "streams": dict.fromkeys(entry["streams"], "0" * 64)} for entry in made]
+    assert all(" 0" in broken for broken in audit(learner, scenario.tasks, false, tested={0}).broken)
+    assert audit(learner, scenario.tasks, false, tested={0}).broken[0].startswith("task 0: logits")
+
+
+def test_streams_are_promised_once_for_each_pair_of_stream_and_images(learnt):
+    learner, scenario = learnt("ccgn-episodic")
+    pairs = [pair for entry in promises_of(learner, scenario) for pair in entry["streams"]]
+    tasks = range(len(scenario.tasks))
+    assert sorted(pairs) == sorted(f"{stream} on {images}" for stream in tasks for images in tasks)

@@ -11,11 +11,12 @@ from torch import Tensor
 from lockgate.backbones.base import Backbone, Channels, Stream
 from lockgate.config import ModelConfig
 from lockgate.layers.parts import Kit
+from lockgate.layers.pool import max_pool
 
 
 def _relu_pool(h: Tensor) -> Tensor:
     # Pool before ReLU: the same values (both are monotone), at a quarter of the ReLU's cost.
-    return F.relu(F.max_pool2d(h, 2))
+    return F.relu(max_pool(h))
 
 
 class SimpleCNN(Backbone):

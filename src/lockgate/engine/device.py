@@ -43,12 +43,11 @@ def make_fabric(experiment: Experiment) -> Any:
         ) from error
 
 
-def prepare_process(experiment: Experiment) -> None:
-    """Threads and allocator of this process."""
+def prepare_process(experiment: Experiment) -> bool:
+    """Threads and allocator of this process; whether the allocator was tuned."""
     if experiment.runtime.threads:
         torch.set_num_threads(experiment.runtime.threads)
-    if experiment.runtime.tune_allocator:
-        tune_allocator()
+    return experiment.runtime.tune_allocator and tune_allocator()
 
 
 @contextmanager

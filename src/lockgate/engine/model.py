@@ -176,8 +176,8 @@ def learn_task(
     luggage = Luggage({"model": {"tasks": [asdict(task) for task in tasks], "lesson": digest}}, {"probes": _flat(kept)})
     start = _start(folder, digest)
     fabric = make_fabric(experiment)
-    prepare_process(experiment)
-    Run(fabric, experiment, scenario, folder, start, luggage, quiet).go()
+    tuned = prepare_process(experiment)
+    Run(fabric, experiment, scenario, folder, start, luggage, quiet).go(tuned)
     folder.drop_half_lessons()
 
 

@@ -16,6 +16,7 @@ from lockgate.errors import UnknownNameError
 from lockgate.evaluation.accuracy import BATCH
 from lockgate.methods.base import Learner
 from lockgate.registry import near_matches
+from lockgate.types import Examples
 
 
 class Answer(NamedTuple):
@@ -35,6 +36,8 @@ class Trained:
     """The name of every task learnt."""
     classes: tuple[tuple[str, ...], ...]
     """For every task, the names of its classes in the order of its local labels."""
+    tests: tuple[Examples, ...]
+    """For every task, its test images; of a model, the probes that it keeps."""
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -104,10 +107,10 @@ def open_trained(path: Path) -> Trained:
     if is_model(path):
         model = read_model(path)
         prepare_process(model.experiment)
-        return Trained(
-            model.learner(), tuple(task.name for task in model.tasks), tuple(task.classes for task in model.tasks)
-        )
+        names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
+        return Trained(model.learner(), names, classes, tuple(task.test for task in model.probed()))
     learner, scenario, _experiment = load(path)
     seen = scenario.tasks[: len(learner.heads)]
     classes = tuple(scenario.names(task) for task in seen)
-    return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes)
+    tests = tuple(task.test for task in seen)
+    return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes, tests)

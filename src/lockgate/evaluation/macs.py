@@ -94,12 +94,17 @@ def task_macs(learner: Learner, x: Tensor, task: int) -> dict[str, float]:
     return {key: value / len(x) for key, value in sums.items()}
 
 
-def stage_macs(learner: Learner, tasks: Sequence[Task]) -> dict[str, Any] | None:
-    """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated."""
+def stage_macs(
+    learner: Learner, tasks: Sequence[Task], known: Sequence[dict[str, float]] = ()
+) -> dict[str, Any] | None:
+    """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated.
+
+    Counts of the first tasks may be ``known``.
+    """
     if not any(isinstance(layer, Gated) for layer in learner.backbone.layers.values()):
         return None
-    tested = [task for task in tasks if len(task.test)]
-    by_task = [task_macs(learner, task.test.x, task.id) for task in tested]
+    tested = [task for i, task in enumerate(tasks) if i < len(known) or len(task.test)]
+    by_task = [*known, *(task_macs(learner, task.test.x, task.id) for task in tested[len(known) :])]
     images = [len(task.test) for task in tested]
 
     def mean(*keys: str) -> float:

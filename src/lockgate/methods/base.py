@@ -6,6 +6,7 @@ begin_task -> preparation -> { loss -> backward -> after_backward -> clip -> ste
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -190,8 +191,13 @@ class Learner(Trainee):
         """The tensors that are promised never to change after ``task``; empty: the method promises nothing."""
         return {}
 
-    def streams(self, x: Tensor) -> list[Tensor]:
-        """What of each task feeds answers given without a task, (B, F) each, and is promised not to change."""
+    @property
+    def sealed(self) -> bool:
+        """Whether what is ``kept`` of a task decides its answers: while the one has the same bits, so has the other."""
+        return False
+
+    def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
+        """What of each of ``tasks`` (all) feeds answers given without a task, (B, F), and is promised not to change."""
         return []
 
     def remembered(self) -> dict[str, int] | None:

@@ -245,6 +245,11 @@ class CCGN(Learner):
         kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
         return kept
 
+    @property
+    def sealed(self) -> bool:
+        """Without the seal, a past gate may open a filter that was trained later."""
+        return self.options.seal
+
     def fired(self) -> dict[str, list[float]]:
         """The relevance of Eq. 6, as it was at the end of the task."""
         return self._fired

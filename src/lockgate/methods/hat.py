@@ -128,6 +128,11 @@ class HAT(Learner):
         kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
         return kept
 
+    @property
+    def sealed(self) -> bool:
+        """Masks are binary: what is outside of them is multiplied by zero."""
+        return True
+
     def capacity(self) -> list[LayerCapacity]:
         """Units in use by any task, and by the newest."""
         newest = self.units(len(self.heads) - 1)

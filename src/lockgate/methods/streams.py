@@ -10,6 +10,7 @@ epoch where images change) and looked up in each step. A step costs one stream, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -154,10 +155,10 @@ class Streams(CCGN):
         out = self.task_classifier(pool.past[rows], self._columns(), current)
         return F.cross_entropy(out, pool.target[rows])
 
-    def streams(self, x: Tensor) -> list[Tensor]:
-        """Features (B, F) of every task's stream."""
+    def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
+        """Features (B, F) of the streams of ``tasks``; None: of all."""
         standard = self.input(x)
-        return [self.backbone(standard, t).features for t in range(len(self.heads))]
+        return [self.backbone(standard, t).features for t in (range(len(self.heads)) if tasks is None else tasks)]
 
     def _classify(self, past: list[Tensor], current: Tensor) -> Tensor:
         """Outputs of the task classifier."""

@@ -1,0 +1,155 @@
+"""Compiled inference of a trained run against its dense backbone: CPU seconds on one thread, interleaved.
+
+    python benchmarks/inference.py RUN [--batch 256 1] [--rounds N] [--no-onnx]
+
+RUN is a run folder of a gated method. The dense backbone is the same network without gates, with one head, timed in
+the fastest of its forms: channels first, channels last, or compiled (BatchNorm folded). "Task given" is the mean over
+the run's tasks, each on its own test images; "no task given" is one batch of all tasks' images through all streams.
+ONNX Runtime is compared with the dense backbone exported the same way. Agreement with the run is checked first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from lockgate.engine.run import load
+from lockgate.engine.setup import build_learner, validated
+from lockgate.errors import LockgateError
+from lockgate.evaluation.macs import task_macs
+from lockgate.inference.check import compare
+from lockgate.inference.compile import Compiled, compile_learner
+from lockgate.inference.export import require_onnx, session, write_onnx
+from lockgate.methods.base import Learner
+from lockgate.scenario import Scenario
+from timing import interleaved, table, times
+
+SAMPLE = 200
+"""Held-out images of each task that show which filters are seldom needed."""
+
+Answer = Callable[[Tensor], object]
+
+
+def dense_of(experiment, image_shape) -> Learner:
+    """The same backbone without gates."""
+    plain = validated(dataclasses.replace(experiment, method="finetune", options={}))
+    learner = build_learner(plain, image_shape)
+    learner.add_task(2)
+    return learner.eval()
+
+
+def dense_forms(learner: Learner) -> dict[str, Answer]:
+    last = copy.deepcopy(learner).to(memory_format=torch.channels_last)
+    return {
+        "channels first": partial(learner.predict, task=0),
+        "channels last": partial(last.predict, task=0),
+        "compiled": partial(compile_learner(learner).predict, task=0),
+    }
+
+
+def batches(scenario: Scenario, tasks: int, size: int) -> tuple[list[Tensor], Tensor]:
+    """A batch of each task's test images, and one of all tasks'."""
+    own = [task.test.x[:size].contiguous() for task in scenario.tasks[:tasks]]
+    every = torch.cat([task.test.x for task in scenario.tasks[:tasks]])
+    order = torch.randperm(len(every), generator=torch.Generator().manual_seed(0))
+    return own, every[order[:size]].contiguous()
+
+
+def measure(
+    dense: dict[str, Answer],
+    given: list[Answer],
+    together: Answer | None,
+    own: list[Tensor],
+    mixed: Tensor,
+    rounds: int,
+) -> tuple[float, str, float, float | None]:
+    """Seconds of a batch: of the fastest dense form (and its name), of a task given, and of no task given."""
+    functions: dict[str, Callable[[], object]] = {name: partial(form, mixed) for name, form in dense.items()}
+    functions |= {f"task {t}": partial(answer, x) for t, (answer, x) in enumerate(zip(given, own, strict=True))}
+    if together is not None:
+        functions["together"] = partial(together, mixed)
+    with torch.inference_mode():
+        found = interleaved(functions, rounds, repeat=1 if len(mixed) >= 32 else 10)
+    best = min(dense, key=lambda name: found[name])
+    mean = sum(found[f"task {t}"] for t in range(len(given))) / len(given)
+    return found[best], best, mean, found.get("together")
+
+
+def onnx_answers(compiled: Compiled, dense: Learner, x: Tensor, folder: Path):
+    """The dense backbone, each task's network and the one for all, in ONNX Runtime on one thread."""
+
+    def through(network: nn.Module, name: str) -> Answer:
+        write_onnx(network, x[:2], {}, folder / f"{name}.onnx")
+        return session(folder / f"{name}.onnx", threads=1)
+
+    tasks = [through(task, f"task{t}") for t, task in enumerate(compiled.tasks)]
+    together = through(compiled.together, "all") if compiled.together is not None else None
+    return {"exported": through(compile_learner(dense).tasks[0], "dense")}, tasks, together
+
+
+def mac_ratios(learner: Learner, scenario: Scenario, mixed: Tensor) -> tuple[float, float]:
+    """Dense multiply-accumulates over open ones, gates included: the task given, and all streams on a mixed batch."""
+    tasks = scenario.tasks[: len(learner.heads)]
+    own = [task_macs(learner, task.test.x[:512], task.id) for task in tasks]
+    every = [task_macs(learner, mixed, task.id) for task in tasks]
+    dense = own[0]["dense"]
+    return (
+        dense / (sum(m["open"] + m["gates"] for m in own) / len(own)),
+        dense / sum(m["open"] + m["gates"] for m in every),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--batch", type=int, nargs="+", default=[256, 1])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--no-onnx", action="store_true")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    learner, scenario, experiment = load(given.run)
+    tasks = len(learner.heads)
+    compiled = compile_learner(learner, torch.cat([task.val.x[:SAMPLE] for task in scenario.tasks[:tasks]]))
+    every = torch.cat([task.test.x for task in scenario.tasks[:tasks]])
+    print(f"{experiment.method}, {experiment.dataset}, {experiment.backbone}, {tasks} tasks: {given.run}")
+    if learner.class_incremental:
+        print(f"no task given: {compare(learner, partial(compiled.predict, task=None), every, None).text()}")
+    for task in scenario.tasks[:tasks]:
+        print(
+            f"task {task.id}: {compare(learner, partial(compiled.predict, task=task.id), task.test.x, task.id).text()}"
+        )
+    dense = dense_of(experiment, scenario.image_shape)
+    open_given, open_all = mac_ratios(learner, scenario, every[:512])
+    forms = {"torch": (dense_forms(dense), [partial(compiled.predict, task=t) for t in range(tasks)], None)}
+    if learner.class_incremental:
+        forms["torch"] = (*forms["torch"][:2], partial(compiled.predict, task=None))
+    with tempfile.TemporaryDirectory() as folder:
+        if not given.no_onnx:
+            try:
+                require_onnx()
+                forms["ONNX Runtime"] = onnx_answers(compiled, dense, every, Path(folder))
+            except LockgateError as error:
+                print(error)
+        rows = []
+        for size in given.batch:
+            own, mixed = batches(scenario, tasks, size)
+            for name, (plain, each, together) in forms.items():
+                base, form, one, all_ = measure(plain, each, together, own, mixed, given.rounds)
+                given_ratio, all_ratio = times(base / one), "" if all_ is None else times(base / all_)
+                cells = [f"{1e3 * base:.3g} ({form})", f"{1e3 * one:.3g}", "" if all_ is None else f"{1e3 * all_:.3g}"]
+                rows.append([size, name, *cells, given_ratio, all_ratio])
+    head = ["batch", "in", "dense, ms", "task given, ms", "no task given, ms", "task given", "no task given"]
+    table("Times faster than the dense backbone", head, rows)
+    print(f"\nMACs, gates included: {times(open_given)} fewer task given, {times(open_all)} fewer with no task given.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Runs the benchmarks one after another and writes docs/performance.md: machine, commit, commands, tables.
+
+    python benchmarks/write.py [RUN ...] [--out FILE]
+
+Each RUN is a run folder of a gated method, for `inference.py`; ResNets are timed at batch 64, others at 256 and 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from lockgate.engine.folder import RunFolder, write_atomically
+from lockgate.engine.summary import environment
+
+HERE = Path(__file__).parent
+INTRODUCTION = """# Performance
+
+Ratios measured side by side, in one process and on one thread, written by `make bench`. Do not edit.
+"""
+
+
+def commands(runs: list[Path]) -> list[list[str]]:
+    """What to run, in order."""
+    inference = []
+    for run in runs:
+        resnet = RunFolder(run).experiment().backbone == "resnet18"
+        inference.append(["inference.py", str(run), "--batch", *(["64", "1"] if resnet else ["256", "1"])])
+    others = ("training.py", "tasks.py", "costs.py", "engine.py", "gates.py", "streams.py")
+    return [*inference, *([name] for name in others)]
+
+
+def section(command: list[str]) -> str:
+    """One benchmark's output under its command."""
+    shown = shlex.join(["python", f"benchmarks/{command[0]}", *command[1:]])
+    print(shown, file=sys.stderr, flush=True)
+    call = [sys.executable, str(HERE / command[0]), *command[1:]]
+    output = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    plain = "|" not in output
+    body = f"```\n{output}\n```" if plain or command[0] == "streams.py" else output
+    return f"## {command[0].removesuffix('.py')}\n\n`{shown}`\n\n{body}\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="*")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "performance.md")
+    given = parser.parse_args()
+    where = environment()
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=HERE).stdout
+    machine = f"{where['cpu']}, {where['platform']}, Python {where['python']}, torch {where['torch']}"
+    parts = [INTRODUCTION, f"Machine: {machine}. Commit: {commit.strip() or 'unknown'}.\n"]
+    parts += [section(command) for command in commands(given.runs)]
+    write_atomically(given.out, "\n".join(parts))
+    print(given.out)
+
+
+if __name__ == "__main__":
+    main()

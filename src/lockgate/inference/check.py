@@ -1,0 +1,94 @@
+"""Does a compiled or exported form answer as its learner does? On all images given, not on a sample.
+
+Logits may differ by rounding. A gate whose log-odds are within rounding of zero may then decide the other way, and its
+image's logits move by more: such images are found by looking at the learner's own gates, counted, and named. Any other
+difference is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lockgate.methods.base import Learner
+from lockgate.methods.ccgn import CCGN
+
+BATCH = 256
+TOLERANCE = 1e-5
+"""Of a score, or of one where the score is smaller."""
+UNDECIDED = 1e-4
+"""Log-odds of a gate this near to zero are within the rounding of what they are computed from."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What was found on a set of images."""
+
+    images: int
+    largest: float
+    """Largest difference of a score, relative to scores above one, where all gates are decided."""
+    undecided: int
+    """Images that differ by more than rounding, each with a gate too near to its threshold to say."""
+    wrong: int
+    """Images that differ by more than rounding for no such reason."""
+    changed: int
+    """Images with another prediction."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every difference is rounding."""
+        return self.wrong == 0
+
+    def text(self) -> str:
+        """One sentence for a person."""
+        if not self.ok:
+            return f"{self.wrong} of {self.images} test images are answered differently"
+        parts = [f"{self.images} test images answered alike, scores within {self.largest:.1e}"]
+        if self.undecided:
+            parts.append(
+                f"{self.undecided} with a gate on its threshold, {self.changed} of them classified differently"
+            )
+        return "; ".join(parts)
+
+
+@torch.no_grad()
+def compare(learner: Learner, answer: Callable[[Tensor], Tensor], images: Tensor, task: int | None) -> Agreement:
+    """``answer`` against ``learner.predict`` on ``images`` (N, C, H, W) uint8."""
+    learner.eval()
+    streams = range(len(learner.heads)) if task is None else (task,)
+    largest, undecided, wrong, changed = 0.0, 0, 0, 0
+    for x in torch.split(images, BATCH):
+        with _margins(learner, streams) as margins:
+            wanted = learner.predict(x, task)
+        found = answer(x)
+        same = (found == wanted) | ((found - wanted).abs() <= TOLERANCE * wanted.abs().clamp(min=1))
+        alike = same.all(1)
+        near = torch.zeros_like(alike) if not margins else torch.stack(margins).amin(0) < UNDECIDED
+        apart = torch.where(found == wanted, 0.0, (found - wanted).abs() / wanted.abs().clamp(min=1))
+        largest = max([largest, *apart[alike].flatten().tolist()])
+        undecided += int((~alike & near).sum())
+        wrong += int((~alike & ~near).sum())
+        changed += int((found.argmax(1) != wanted.argmax(1)).sum())
+    return Agreement(len(images), largest, undecided, wrong, changed)
+
+
+@contextmanager
+def _margins(learner: Learner, streams: range | tuple[int, ...]) -> Iterator[list[Tensor]]:
+    """Fills a list with how far each layer's gates are from their threshold at least, (B,), while ``learner`` runs."""
+    found: list[Tensor] = []
+    gates = [layer.gate(t) for layer in learner.gated.values() for t in streams] if isinstance(learner, CCGN) else []
+    handles = [
+        gate.excite.register_forward_hook(
+            lambda _, __, odds, gate=gate: found.append(odds.abs().masked_fill(~gate.seal, torch.inf).amin(1))
+        )
+        for gate in gates
+    ]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()

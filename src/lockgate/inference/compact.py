@@ -1,0 +1,207 @@
+"""One stream as small dense layers: only the channels it can open, BatchNorm folded, gates cut to fit.
+
+A compact layer is called as the layer it replaces, so the backbone's own ``forward`` runs it (``rebuilt``).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.backbones.base import Backbone
+from lockgate.layers.gate import ChannelGate
+from lockgate.layers.gated import Gated
+from lockgate.layers.norm import TaskNorm
+from lockgate.layers.parts import Then
+
+LANES = 8
+"""Channels are filled up with zeros to a multiple of this: as many floats as a vector register of AVX2 holds."""
+SHUT = -1.0
+"""Log-odds of a gate that never opens."""
+
+
+class Cut(NamedTuple):
+    """The channels of one layer that a stream keeps, as indices."""
+
+    read: Tensor | None  # None: it reads the image
+    write: Tensor
+
+
+class Affine(NamedTuple):
+    """scale * x + shift, by channel."""
+
+    scale: Tensor
+    shift: Tensor
+
+
+class CompactGate(nn.Module):
+    """A gate of one task (paper, Section 3.2) with its BatchNorm folded, on the channels that are left.
+
+    ``missing`` sealed channels may have been left out on purpose: what the gate would have opened there is told.
+    """
+
+    def __init__(self, gate: ChannelGate, cut: Cut, input_scale: Tensor | None) -> None:
+        super().__init__()
+        norm = folded(gate.norm)
+        squeeze = gate.squeeze.weight.double() * norm.scale[:, None]
+        bias = gate.squeeze.bias.double() * norm.scale + norm.shift
+        can_open = gate.seal & ~gate.parked
+        missing = can_open.index_fill(0, cut.write, False).nonzero().flatten()
+        rows = torch.cat([cut.write, missing])
+        excite = gate.excite.weight.double()[rows] * can_open[rows, None]
+        last = torch.where(can_open[rows], gate.excite.bias.double()[rows], SHUT)
+        width = filled(len(cut.write))  # channels that were filled up lie between the kept and the missing ones
+        hold = excite.new_zeros(width - len(cut.write), excite.shape[1])
+        kept = len(cut.write)
+        self.width = width
+        self.squeeze = linear(_columns(squeeze, cut.read, input_scale), bias)
+        self.excite = linear(
+            torch.cat([excite[:kept], hold, excite[kept:]]),
+            torch.cat([last[:kept], torch.full_like(hold[:, 0], SHUT), last[kept:]]),
+        )
+        self.missing = len(missing)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Open gates (B, width) bool from the layer's input; and, if some are missing, where one was wanted, (B,)."""
+        pooled = x.mean((2, 3)) if x.dim() == 4 else x
+        z = F.linear(pooled, self.squeeze.weight, self.squeeze.bias).relu_()
+        opened = F.linear(z, self.excite.weight, self.excite.bias) > 0
+        if not self.missing:
+            return opened, None
+        return opened[:, : self.width], opened[:, self.width :].any(1)
+
+
+class Compact(nn.Module):
+    """A convolution or a linear layer, with its gate if it has one."""
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor, stride: int = 1, padding: int = 0, gate: CompactGate | None = None
+    ) -> None:
+        super().__init__()
+        self.weight, self.bias = frozen(weight), frozen(bias)
+        self.stride, self.padding, self.gate = stride, padding, gate
+
+    @property
+    def width(self) -> int:
+        """How many channels come out."""
+        return len(self.weight)
+
+    def linear_map(self, x: Tensor) -> Tensor:
+        """The map being gated."""
+        if self.weight.dim() == 2:
+            return F.linear(x, self.weight, self.bias)
+        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
+
+    def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
+        """The gated output, and where a channel that was left out was wanted, (B,)."""
+        if self.gate is None:
+            return then(self.linear_map(x)), None
+        opened, wanted = self.gate(x)
+        return gated(then(self.linear_map(x)), opened), wanted
+
+    def spread(self, x: Tensor, task: int) -> Tensor:
+        """Features stay cut: heads and task classifier are cut to fit."""
+        return x
+
+
+class Folded(nn.Module):
+    """In the place of a BatchNorm that was folded into the layer before it."""
+
+    def forward(self, x: Tensor, task: int) -> Tensor:
+        """Nothing is left to do."""
+        return x
+
+
+def gated(h: Tensor, opened: Tensor) -> Tensor:
+    """h (B, C[, H, W]) where its gate (B, C) is open, else zero."""
+    return h * opened.to(h.dtype).reshape(*opened.shape, *[1] * (h.dim() - 2))
+
+
+def cut_layer(layer: Any, task: int, cut: Cut, norm: Affine | None, input_scale: Tensor | None) -> Compact:
+    """What a stream keeps of ``layer``, with the ``norm`` that follows folded in."""
+    weight = layer.weight.detach().double()[cut.write]
+    bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().double()[cut.write]
+    if norm is not None:
+        scale, shift = norm.scale[cut.write], norm.shift[cut.write]
+        weight, bias = weight * scale.reshape(-1, *[1] * (weight.dim() - 1)), bias * scale + shift
+    weight = _columns(weight, cut.read, input_scale)
+    rows = filled(len(weight)) - len(weight)
+    weight = torch.cat([weight, weight.new_zeros(rows, *weight.shape[1:])])
+    gate = CompactGate(layer.gate(task), cut, input_scale) if isinstance(layer, Gated) else None
+    return Compact(weight, F.pad(bias, (0, rows)), getattr(layer, "stride", 1), getattr(layer, "padding", 0), gate)
+
+
+def compact(backbone: Backbone, task: int, keep: list[Tensor], input_scale: Tensor) -> Backbone:
+    """The stream of ``task``, with the channels ``keep`` of each set of ``backbone.channels``.
+
+    ``input_scale`` (C,) is multiplied into whatever reads the image.
+    """
+    read = {id(layer): kept for group, kept in zip(backbone.channels, keep, strict=True) for layer in group.readers}
+    parts: dict[int, nn.Module] = {}
+    for group, kept in zip(backbone.channels, keep, strict=True):
+        for index, layer in enumerate(group.writers):
+            norm = None
+            if group.norms:  # norms[i] follows writers[i]
+                norm = folded(_of_task(group.norms[index], task))
+                parts[id(group.norms[index])] = Folded()
+            reads = read.get(id(layer))
+            scale = input_scale if reads is None else None
+            parts[id(layer)] = cut_layer(layer, task, Cut(reads, kept), norm, scale)
+    return rebuilt(backbone, parts)
+
+
+def rebuilt(backbone: Backbone, parts: Mapping[int, nn.Module]) -> Backbone:
+    """``backbone`` with other parts, by the id of the part they replace; its own ``forward`` runs them."""
+    memo: dict[int, Any] = dict(parts)  # deepcopy asks its memo first: what is there has been copied already
+    return copy.deepcopy(backbone, memo)
+
+
+def folded(norm: Any) -> Affine:
+    """A BatchNorm in evaluation mode as scale and shift."""
+    scale = norm.weight.detach().double() / (norm.running_var.double() + norm.eps).sqrt()
+    return Affine(scale, norm.bias.detach().double() - norm.running_mean.double() * scale)
+
+
+def frozen(value: Tensor) -> nn.Parameter:
+    """A parameter that never trains, in the precision and layout that inference uses."""
+    value = value.detach().float()
+    # `to`, not `contiguous`: with one input channel both layouts hold the same bytes, and the strides decide.
+    value = value.to(memory_format=torch.channels_last) if value.dim() == 4 else value.contiguous()
+    return nn.Parameter(value, requires_grad=False)
+
+
+def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """A linear layer with these values."""
+    layer = nn.Linear(weight.shape[1], len(weight), device="meta")
+    layer.weight, layer.bias = frozen(weight), frozen(bias)
+    return layer
+
+
+def cut_inputs(layer: nn.Linear, read: Tensor) -> nn.Linear:
+    """``layer`` on the channels ``read``, filled up."""
+    return linear(_columns(layer.weight.detach(), read, None), layer.bias.detach())
+
+
+def filled(count: int) -> int:
+    """``count`` channels, filled up."""
+    return -(-count // LANES) * LANES
+
+
+def _columns(weight: Tensor, read: Tensor | None, input_scale: Tensor | None) -> Tensor:
+    """The inputs that are left of ``weight`` (c_out, c_in, ...), filled up; of an image's, scaled."""
+    if read is None:
+        if input_scale is None:
+            return weight
+        scale = input_scale.to(weight).repeat_interleave(weight.shape[1] // len(input_scale))  # pixels by channel
+        return weight * scale.reshape(-1, *[1] * (weight.dim() - 2))
+    cut = weight.index_select(1, read)
+    return torch.cat([cut, cut.new_zeros(len(cut), filled(len(read)) - len(read), *cut.shape[2:])], dim=1)
+
+
+def _of_task(norm: Any, task: int) -> Any:
+    return norm.norms[task] if isinstance(norm, TaskNorm) else norm

@@ -1,0 +1,188 @@
+"""From a trained learner to small dense networks that give the same answers, and the seconds that the MACs promise.
+
+    compiled = compile_learner(learner)
+    compiled.predict(images, task=2)       what Learner.predict gives, up to rounding
+    compiled.predict(images, task=None)
+
+Images come as uint8. Of the input's standardisation, the mean is subtracted from the image, since zero padding stands
+for the mean, and the deviation is folded into the first layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.errors import LockgateError
+from lockgate.inference.compact import compact, cut_inputs, filled, linear
+from lockgate.inference.fused import SideBySide, Stacked, fused
+from lockgate.inference.narrow import Stream, features, make_stream, sealed
+from lockgate.layers.parts import PlainConv2d, PlainLinear
+from lockgate.methods.base import Learner, Standardise
+from lockgate.methods.ccgn import CCGN
+from lockgate.methods.single_head import SingleHead
+from lockgate.methods.streams import Streams
+
+CHUNK = 256
+"""Images per pass: more need more memory and are not faster."""
+SMALL = 4
+"""Up to this many images, all streams run fused: calls cost more than what is computed."""
+
+
+class Centre(nn.Module):
+    """uint8 images to floats with mean zero; their deviation is folded into what reads them."""
+
+    mean: Tensor
+
+    def __init__(self, standardise: Standardise) -> None:
+        super().__init__()
+        self.register_buffer("mean", (255 * standardise.mean.double()).float())
+        self.scale = (1 / (255 * standardise.deviation.double())).flatten()  # (C,)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) uint8 to float."""
+        return x.to(self.mean.dtype, memory_format=torch.channels_last) - self.mean
+
+
+class OneTask(nn.Module):
+    """Images to the logits of one task's classes."""
+
+    def __init__(self, centre: Centre, stream: Stream, head: nn.Linear) -> None:
+        super().__init__()
+        self.centre, self.stream, self.head = centre, stream, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) uint8 to (B, classes)."""
+        out: Tensor = self.head(self.stream(self.centre(x)))
+        return out
+
+
+class AllTasks(nn.Module):
+    """Images to log-probabilities of all classes seen (paper, Eq. 3), by ``inference``: ``argmax`` or ``joint``."""
+
+    def __init__(self, learner: Streams, centre: Centre, streams: list[Stream], heads: list[nn.Linear]) -> None:
+        super().__init__()
+        self.centre = centre
+        self.streams = nn.ModuleList(streams)
+        self.fused = fused([stream.full for stream in streams])
+        self.sides = SideBySide([stream.width for stream in streams])
+        self.heads = Stacked(heads, fill=float("-inf"))  # a task with fewer classes: the others are impossible
+        self.classes = SideBySide([head.out_features for head in heads])
+        self.inference = learner.inference
+        classifier = learner.task_classifier
+        parts = zip(
+            torch.split(classifier.squeeze.weight.detach(), classifier.inputs, dim=1), range(len(streams)), strict=True
+        )
+        columns = [cut_inputs(linear(part, classifier.squeeze.bias), sealed(learner, t)[-1]) for part, t in parts]
+        self.squeeze = linear(torch.cat([c.weight for c in columns], dim=1), classifier.squeeze.bias)
+        self.out = linear(classifier.out.weight, classifier.out.bias)
+        self.by_task: Callable[[Tensor], Tensor] = classifier.by_task
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) uint8 to (B, classes seen)."""
+        return self.answers(x)[self.inference]
+
+    def answers(self, x: Tensor) -> dict[str, Tensor]:
+        """Log-probabilities by both kinds of inference."""
+        x = self.centre(x)
+        if torch.compiler.is_compiling() or len(x) <= SMALL:
+            pooled = features(self.fused, x)
+        else:
+            pooled = torch.cat([stream(x) for stream in self.streams], dim=1)
+        tasks = self.by_task(self.out(F.relu(self.squeeze(pooled))))  # (B, tasks)
+        classes = self.heads(self.sides.stack(pooled)).log_softmax(2)  # (tasks, B, classes)
+        each = torch.arange(len(self.streams), device=x.device)[:, None]
+        other = tasks.argmax(1) != each  # (tasks, B)
+        kinds = {
+            "argmax": classes.masked_fill(other[:, :, None], float("-inf")),
+            "joint": classes + tasks.T[:, :, None],
+        }
+        return {kind: self.classes.unstack(scores) for kind, scores in kinds.items()}
+
+
+class Compiled(nn.Module):
+    """What a learner answers: ``predict`` and ``answers`` mean what they mean there."""
+
+    def __init__(self, tasks: list[OneTask], together: nn.Module | None, inference: str) -> None:
+        super().__init__()
+        self.tasks = nn.ModuleList(tasks)
+        self.together = together
+        """One network for all tasks; None: each task's own is asked."""
+        self.inference = inference
+
+    @torch.inference_mode()
+    def predict(self, x: Tensor, task: int | None) -> Tensor:
+        """As ``Learner.predict``: images (B, C, H, W) uint8; logits, or without a task scores of all classes seen."""
+        return self.answers(x)[self.inference] if task is None else _in_chunks(self.tasks[task], x)
+
+    @torch.inference_mode()
+    def answers(self, x: Tensor) -> dict[str, Tensor]:
+        """As ``Learner.answers``: without a task, by every kind of inference."""
+        if isinstance(self.together, AllTasks):
+            parts = [self.together.answers(part) for part in torch.split(x, CHUNK)]
+            return {kind: torch.cat([part[kind] for part in parts]) for kind in parts[0]}
+        if self.together is not None:
+            return {self.inference: _in_chunks(self.together, x)}
+        return {self.inference: torch.cat([_in_chunks(task, x) for task in self.tasks], dim=1)}
+
+
+def compile_learner(learner: Learner, images: Tensor | None = None) -> Compiled:
+    """The compiled form of a trained learner.
+
+    ``images`` (N, C, H, W) uint8, a few hundred like those to come, let it see which filters are seldom needed.
+    Learners without gates become their dense network with BatchNorm folded; ``LockgateError`` where there is no
+    compiled form.
+    """
+    learner.eval()
+    centre = Centre(learner.input)
+    with torch.no_grad():
+        if isinstance(learner, CCGN):
+            return _gated(learner, centre, images)
+        _require_plain(learner)
+        return _dense(learner, centre)
+
+
+def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:
+    tasks = range(len(learner.heads))
+    streams = [make_stream(learner, t, centre.scale, images) for t in tasks]
+    heads = [cut_inputs(_head(learner, t), sealed(learner, t)[-1]) for t in tasks]
+    own = [OneTask(centre, stream, head) for stream, head in zip(streams, heads, strict=True)]
+    together = AllTasks(learner, centre, streams, heads) if isinstance(learner, Streams) else None
+    return Compiled(own, together, learner.inference)
+
+
+def _dense(learner: Learner, centre: Centre) -> Compiled:
+    keep = [torch.arange(width, device=centre.mean.device) for width in learner.backbone.widths()]
+    stream = Stream(compact(learner.backbone, 0, keep, centre.scale), filled(len(keep[-1])))
+    heads = [cut_inputs(_head(learner, t), keep[-1]) for t in range(len(learner.heads))]
+    every = linear(torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads]))
+    return Compiled(
+        [OneTask(centre, stream, head) for head in heads], OneTask(centre, stream, every), learner.inference
+    )
+
+
+def _head(learner: Learner, task: int) -> nn.Linear:
+    head = learner.heads[task]
+    assert isinstance(head, nn.Linear)
+    return head
+
+
+def _require_plain(learner: Learner) -> None:
+    """Refuse a method whose answers are not those of linear heads on a plain network."""
+    plain = all(isinstance(layer, (PlainConv2d, PlainLinear)) for layer in learner.backbone.layers.values())
+    if not plain or type(learner).predict not in (Learner.predict, SingleHead.predict):
+        raise LockgateError(
+            f"{type(learner).__name__} has no compiled form: only gated methods (ccgn, ccgn-episodic, ccgn-generative) "
+            "and plain networks with linear heads (finetune, joint, ewc-online, lwf, full-replay, agem) have. "
+            "Ask the learner itself."
+        )
+
+
+def _in_chunks(answer: nn.Module, x: Tensor) -> Tensor:
+    if len(x) <= CHUNK:
+        out: Tensor = answer(x)
+        return out
+    return torch.cat([answer(part) for part in torch.split(x, CHUNK)])

@@ -1,0 +1,22 @@
+"""2x2 max pooling."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+FEW = 4
+
+
+def max_pool(h: Tensor) -> Tensor:
+    """``F.max_pool2d(h, 2)``, the same bits, faster where no gradient is wanted.
+
+    torch's own also finds where each maximum was, which only its backward pass needs; two element-wise maxima take a
+    third of its time, except for a few images (their slices are more calls) and in exported graphs.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or len(h) <= FEW:
+        return F.max_pool2d(h, 2)
+    height, width = h.shape[2] // 2 * 2, h.shape[3] // 2 * 2  # a last odd row or column is left out
+    rows = torch.maximum(h[:, :, 0:height:2], h[:, :, 1:height:2])
+    return torch.maximum(rows[..., 0:width:2], rows[..., 1:width:2])

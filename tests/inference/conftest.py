@@ -1,0 +1,42 @@
+"""Tiny learners that have learnt two or three tasks, made once a session."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from walk import walk
+
+import tiny
+from lockgate.methods.base import Learner
+from lockgate.types import Task
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng():
+        yield
+    torch.set_num_threads(threads)
+
+
+@functools.cache
+def _learnt(method: str, backbone: str, options: tuple[tuple[str, Any], ...]) -> tuple[Learner, tuple[Task, ...]]:
+    data = {"synthetic_classes": 6, "synthetic_per_class": 20}
+    experiment = tiny.experiment(method, backbone, tasks=3, data=data, options=dict(options))
+    *_, (learner, seen) = walk(experiment)
+    return learner.eval(), tuple(seen)
+
+
+@pytest.fixture
+def learnt() -> Callable[..., tuple[Learner, tuple[Task, ...]]]:
+    """A learner after three tasks of two classes, and the tasks. Nobody changes it."""
+
+    def make(method: str, backbone: str = "simple_cnn", **options: Any) -> tuple[Learner, tuple[Task, ...]]:
+        return _learnt(method, backbone, tuple(options.items()))
+
+    return make
