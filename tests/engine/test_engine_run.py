@@ -157,6 +157,6 @@ def test_the_run_says_once_that_it_tuned_the_allocator(
 ) -> None:
     experiment = tiny()
     run(experiment, tmp_path / "tuned")
-    assert capsys.readouterr().err.count("allocator") == int(tune_allocator())
+    assert capsys.readouterr().err.count("allocator tuned") == int(tune_allocator())
     run(replace(experiment, runtime=replace(experiment.runtime, tune_allocator=False)), tmp_path / "left alone")
     assert "allocator" not in capsys.readouterr().err

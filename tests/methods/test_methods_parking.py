@@ -110,3 +110,24 @@ def test_parking_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task()
     assert parked[4] > 0
     learner.end_task(task)
     assert all(not layer.gate(0).parked.any() for layer in learner.gated.values())
+
+
+def test_a_parked_filter_whose_gate_would_fire_again_is_computed_again():
+    learner, task = begun("simple_cnn", park=0.5, look=1)
+    learner.train()
+    layer = learner.gated["conv1"]
+    excite = layer.gate(0).excite
+    with torch.no_grad():
+        excite.weight.zero_()
+        excite.bias.fill_(20.0)
+        excite.bias[2] = -20.0
+    computed = []
+    for step in range(5):
+        if step == 2:
+            with torch.no_grad():
+                excite.bias[2] = 20.0
+        learner.step = step
+        learner(Batch(task.train.x, task.train.y, task.train.task))
+        computed.append(2 in layer.writes.get(0, torch.arange(layer.width)).tolist())
+    # Silent in steps 0 and 1: parked by the looks of steps 1 and 2. It would have fired in step 2: back in step 3.
+    assert computed == [True, False, False, True, True]

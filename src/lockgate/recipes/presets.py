@@ -79,7 +79,15 @@ _SHORT: dict[str, dict[str, Any]] = {
         "epochs": 8,
         "optim": OptimConfig(batch_size=64),
         "ours": {"sparsity": 0.7, "patience": 3, "settle": 0.3},
-        "streams": {"sparsity": 1.0, "patience": 1, "gate_lr": 5.0, "settle": 0.5, "rehearsal": 32, "shift": 2},
+        "streams": {
+            "sparsity": 1.0,
+            "patience": 1,
+            "gate_lr": 5.0,
+            "settle": 0.5,
+            "rehearsal": 32,
+            "shift": 2,
+            "warp": 0.15,
+        },
     },
     "svhn": {
         "epochs": 10,

@@ -1,0 +1,52 @@
+"""Agreement of a compiled form with its learner: rounding passes, gates on their threshold are named, faults found."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from lockgate.inference.check import Agreement, compare
+
+
+@pytest.fixture
+def given(learnt):
+    learner, seen = learnt("ccgn-episodic")
+    return learner, torch.cat([task.test.x for task in seen])
+
+
+@pytest.mark.parametrize("task", [0, None])
+def test_a_learner_agrees_with_itself(given, task):
+    learner, images = given
+    found = compare(learner, lambda x: learner.predict(x, task), images, task)
+    assert found == Agreement(len(images), 0.0, 0, 0, 0)
+    assert found.text().startswith(f"{len(images)} test images answered alike")
+
+
+def test_rounding_passes_and_more_is_counted(given):
+    learner, images = given
+    slight = compare(learner, lambda x: learner.predict(x, 0) * (1 + 5e-6), images, 0)
+    assert slight.ok
+    assert 0 < slight.largest <= 1e-5
+    wrong = compare(learner, lambda x: learner.predict(x, 0) + (x.float().mean((1, 2, 3)) > 128)[:, None], images, 0)
+    assert not wrong.ok
+    assert wrong.wrong == int((images.float().mean((1, 2, 3)) > 128).sum())
+    assert "answered differently" in wrong.text()
+
+
+def test_an_image_with_a_gate_on_its_threshold_is_no_fault(given):
+    learner, images = copy.deepcopy(given[0]), given[1]
+    gate = learner.gated["conv1"].gate(0)
+    k = int(torch.nonzero(gate.seal)[0])
+    with torch.no_grad():
+        gate.excite.weight[k] = 0.0
+        gate.excite.bias[k] = 1e-7
+        other = copy.deepcopy(learner)
+        other.gated["conv1"].gate(0).excite.bias[k] = -1e-7
+    found = compare(learner, lambda x: other.predict(x, 0), images, 0)
+    assert found.ok
+    assert found.undecided > 0
+    assert "on its threshold" in found.text()
+    gate.excite.bias.data[k] = 1e-3
+    assert not compare(learner, lambda x: other.predict(x, 0), images, 0).ok

@@ -1,0 +1,85 @@
+"""Exported files answer uint8 images, any number at a time, as the run does, and say what their outputs are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import tiny
+from lockgate.cli import main
+from lockgate.engine.run import run
+from lockgate.engine.trained import open_trained
+from lockgate.errors import ConfigError, ExactnessError, LockgateError
+from lockgate.inference import export
+from lockgate.inference.export import METADATA, export_run, session
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("session") / "run"
+    torch.set_num_threads(1)
+    run(tiny.experiment("ccgn-episodic"), out)
+    return out
+
+
+@pytest.mark.parametrize("task", [None, 1])
+def test_onnx_answers_as_the_run_and_names_its_classes(made, tmp_path, task):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    path, agreement = export_run(made, task, "onnx", tmp_path / "net.onnx")
+    assert agreement.ok
+    trained = open_trained(made)
+    answer = session(path)
+    for size in (1, 5):
+        images = trained.tests[0].x[:size]
+        with torch.no_grad():
+            wanted = trained.learner.predict(images, task)
+        torch.testing.assert_close(answer(images), wanted, rtol=1e-5, atol=1e-5)
+    about = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    classes = [f"class {c}" for c in (range(4) if task is None else (2, 3))]
+    assert json.loads(about["classes"]) == classes
+    assert json.loads(about["task_of_class"]) == ([0, 0, 1, 1] if task is None else [1, 1])
+    assert json.loads(about["tasks"]) == ["class 0 class 1", "class 2 class 3"]
+    assert [p.name for p in tmp_path.iterdir()] == ["net.onnx"], "nothing else was left behind"
+
+
+def test_torch_export_from_the_command(made, tmp_path, capsys):
+    path = tmp_path / "net.pt2"
+    assert main(["export", str(made), "--all", "--format", "torch", "--out", str(path)]) == 0
+    assert "answered alike" in capsys.readouterr().out
+    extra = {METADATA: ""}
+    program = torch.export.load(path, extra_files=extra).module()
+    assert json.loads(extra[METADATA])["inference"] == "argmax"
+    trained = open_trained(made)
+    with torch.no_grad():
+        wanted = trained.learner.predict(trained.tests[1].x, None)
+    torch.testing.assert_close(program(trained.tests[1].x), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_file_that_answers_otherwise_never_gets_its_name(made, tmp_path, monkeypatch):
+    writes = export.write_torch
+    wrong = lambda *given: lambda x: writes(*given)(x) + 1.0  # noqa: E731
+    monkeypatch.setattr(export, "write_torch", wrong)
+    with pytest.raises(ExactnessError, match="was not written"):
+        export_run(made, 0, "torch", tmp_path / "net.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_there_is_not_is_refused(made, tmp_path, monkeypatch):
+    with pytest.raises(ConfigError, match="from 0 to 1"):
+        export_run(made, 2, "torch", tmp_path / "net.pt2")
+    with pytest.raises(LockgateError, match="Choose another --out"):
+        export_run(made, 0, "torch", tmp_path / "nowhere" / "net.pt2")
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(LockgateError, match="pip install"):
+        export_run(made, 0, "onnx", tmp_path / "net.onnx")
+
+
+def test_a_method_that_needs_the_task_has_no_network_for_all(tmp_path):
+    run(tiny.experiment("ccgn", tasks=1, data={"synthetic_classes": 2}), tmp_path / "run")
+    with pytest.raises(ConfigError, match="--task"):
+        export_run(tmp_path / "run", None, "torch")
