@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from lockgate.engine.folder import RunFolder, write_atomically
 from lockgate.engine.run import load
-from lockgate.errors import LockgateError
+from lockgate.errors import CheckpointError, LockgateError
 from lockgate.evaluation.gates import firing_probabilities, shares, strips
 from lockgate.evaluation.macs import macs_by_stage
 from lockgate.methods.ccgn import CCGN
@@ -23,6 +23,15 @@ def measure(run: Path, what: Literal["macs", "gates"]) -> dict[str, Any]:
         write_atomically(kept, json.dumps({"macs": _macs, "gates": _gates}[what](run)) + "\n")
     found: dict[str, Any] = json.loads(kept.read_text())
     return found
+
+
+def measurable(run: Path, what: Literal["macs", "gates"]) -> bool:
+    """Whether ``what`` can be measured: a model of another version of Lockgate cannot be loaded."""
+    try:
+        measure(run, what)
+    except CheckpointError:
+        return False
+    return True
 
 
 def _macs(run: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from lockgate.report.exhibit_page import figures_of, page
 from lockgate.report.results import Number, Result, ResultRow
 from lockgate.report.schema import Summary
 from lockgate.report.tables import csv_text, markdown
-from lockgate.sweep.measure import measure
+from lockgate.sweep.measure import measurable, measure
 from lockgate.sweep.plan import held, key, seeded
 
 
@@ -25,6 +25,7 @@ def gather(exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: i
     rows: dict[tuple[str, str], ResultRow] = {}
     for line in lines:
         found = [(seed, known[k]) for seed in range(seeds) if (k := key(seeded(line, seed))) in known]
+        found = [(seed, folder) for seed, folder in found if line.measure is None or measurable(folder, line.measure)]
         row = _row(line, exhibit, schedule, found)
         before = rows.get((line.group, line.row))
         rows[line.group, line.row] = row if before is None else _joined(before, row)
