@@ -52,6 +52,12 @@ def test_verdicts():
     assert result(row("ours", C500=(None, 0.7))).verdict("mnist") == "beyond the paper"
 
 
+def test_where_there_is_an_average_it_is_what_counts_and_missing_seeds_are_told():
+    made = row("ours", T1=(0.97, 0.90), avg=(0.95, 0.95))
+    assert result(made).verdict("mnist") == "reproduced"
+    assert result(made, wanted=5).verdict("mnist") == "reproduced (1 of 5 seeds)"
+
+
 def test_costs_are_judged_the_other_way_round():
     cheap, dear = row("ours", T1=(0.1, 0.11)), row("ours", T1=(0.1, 0.2))
     assert result(cheap, lower_is_better=True).verdict("mnist") == "reproduced"
@@ -62,12 +68,12 @@ def test_seeds_become_a_mean_and_a_deviation():
     number = Number(0.9, (0.90, 0.92, 0.94))
     assert number.mean == pytest.approx(0.92)
     assert number.deviation == pytest.approx(0.02)
-    assert "0.9200 ± 0.0200 (0.9)" in markdown(result(row("ours", C500=(0.9, 0.90, 0.92, 0.94))))
+    assert "0.9200 ± 0.0200 (0.900)" in markdown(result(row("ours", C500=(0.9, 0.90, 0.92, 0.94))))
 
 
 def test_markdown_says_what_was_not_run_and_csv_holds_every_seed():
     made = result(row("ours", C500=(0.94, 0.93, 0.95), C2000=(0.96,)), row("absent", C500=(0.5,)))
-    assert "| absent | not run here (0.5) |" in markdown(made)
+    assert "| absent | not run (0.500) |" in markdown(made)
     rows = list(csv.DictReader(io.StringIO(csv_text(made))))
     assert [(r["seed"], r["ours"]) for r in rows if r["row"] == "ours" and r["column"] == "C = 500"] == [
         ("0", "0.93"),
@@ -83,7 +89,7 @@ def test_reproduction_links_to_every_exhibit_and_holds_its_table():
     heading = next(line for line in text.splitlines() if line.startswith("## Figure 0"))
     anchor = re.sub(r"[^\w\- ]", "", heading.removeprefix("## ").lower()).replace(" ", "-")
     assert link[1] == anchor
-    assert "| ours | 0.9300 (0.94) |" in text
+    assert "| ours | 0.9300 (0.940) |" in text
 
 
 def test_every_row_of_the_paper_has_a_number_for_each_column():

@@ -6,6 +6,7 @@ from typing import Any
 
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule, names, preset, task_by_task
 from lockgate.report.paper import TASK_INCREMENTAL
+from lockgate.report.results import AVERAGE
 
 METHODS = {
     "Joint (UB)": "joint",
@@ -29,7 +30,7 @@ def experiment(schedule: Schedule, method: str, dataset: str) -> Any:
 
 def lines(schedule: Schedule) -> list[Line]:
     """A line for every method and data set."""
-    columns = (*names(range(1, 6)), "avg")
+    columns = (*names(range(1, 6)), AVERAGE)
     return [
         Line(
             dataset,

@@ -9,6 +9,8 @@ from itertools import combinations
 
 from lockgate.report import words
 
+AVERAGE = "avg"
+"""The column that rows are judged by, where a table has it."""
 CLOSE = 0.01
 """Accuracies within a point of the paper's, or above it, reproduce it."""
 CLOSE_RATIO = 1.2
@@ -71,6 +73,8 @@ class Result:
     ranked: bool
     rows: tuple[ResultRow, ...]
     notes: Mapping[str, str]
+    wanted: int = 1
+    """Seeds that the exhibit needs."""
 
     @property
     def groups(self) -> list[str]:
@@ -103,9 +107,10 @@ class Result:
         rows = [row for row in self.of(group) if row.run]
         if not rows:
             return "not run here"
-        judged = [close for row in rows for number in row.numbers.values() if (close := self.close(number)) is not None]
-        left = len(self.of(group)) - len(rows)
-        partly = f" ({words.plural(left, 'row')} not run)" if left else ""
+        columns = self.judged(group)
+        numbers = [row.numbers[column] for row in rows for column in columns if column in row.numbers]
+        judged = [close for number in numbers if (close := self.close(number)) is not None]
+        partly = self._partly(group)
         if not judged:
             return f"beyond the paper{partly}"
         if all(judged):
@@ -116,6 +121,19 @@ class Result:
                 return f"trend holds{partly}: {sum(judged)} of {len(judged)} numbers within reach, all rows in order"
         why = "; ".join(self.notes[row.name] for row in rows if row.name in self.notes)
         return f"differs{partly}: {why or 'schedule is short; not looked into'}"
+
+    def judged(self, group: str) -> list[str]:
+        """The columns that count: the average where there is one, else all."""
+        columns = self.columns(group)
+        return [AVERAGE] if AVERAGE in columns else columns
+
+    def _partly(self, group: str) -> str:
+        """What is missing: rows, or seeds."""
+        rows = self.of(group)
+        left, fewest = sum(not row.run for row in rows), min(len(row.seeds) for row in rows if row.run)
+        missing = [f"{words.plural(left, 'row')} not run"] if left else []
+        missing += [f"{fewest} of {words.plural(self.wanted, 'seed')}"] if fewest < self.wanted else []
+        return f" ({', '.join(missing)})" if missing else ""
 
     def order(self, group: str) -> tuple[int, int] | None:
         """Of the pairs of rows that the paper tells apart by more than a point, how many are in its order here."""
@@ -135,7 +153,7 @@ class Result:
 def ours(number: Number) -> str:
     """Our number, with its deviation over seeds."""
     if number.mean is None:
-        return "not run here"
+        return "not run"
     digits = 4 if number.mean < 2 else 3
     spread = "" if number.deviation is None else f" ± {number.deviation:.{digits}f}"
     return f"{number.mean:.{digits}f}{spread}"
@@ -143,4 +161,6 @@ def ours(number: Number) -> str:
 
 def printed(number: Number) -> str:
     """The paper's number."""
-    return words.ABSENT if number.paper is None else f"{number.paper:g}"
+    if number.paper is None:
+        return words.ABSENT
+    return f"{number.paper:.3f}" if round(number.paper, 3) == number.paper else f"{number.paper:.4f}"

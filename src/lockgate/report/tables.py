@@ -13,10 +13,11 @@ HEAD = """# Reproduction
 Exhibit by exhibit of *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020):
 what the paper prints, what was measured here, and the command. Written by `lockgate reproduce all --no-run`; do not
 edit. The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are
-not meant to equal the paper's. A cell that was not run says "not run here".
+not meant to equal the paper's. A cell that was not run says so.
 
-*Reproduced*: every number that was run is at least the paper's less one point (costs: at most 1.2 times). *Trend
-holds*: not all are, but methods that the paper tells apart by more than a point stand in its order. *Differs*: neither.
+*Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point; costs
+are at most 1.2 times. *Trend holds*: not all are, but methods that the paper tells apart by more than a point stand in
+its order. *Differs*: neither. What is not in the paper is *beyond the paper*.
 """
 
 

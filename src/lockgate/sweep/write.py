@@ -39,6 +39,7 @@ def gather(exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: i
         exhibit.ranked,
         tuple(rows.values()),
         exhibit.notes,
+        exhibit.seeds,
     )
 
 
