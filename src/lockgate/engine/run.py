@@ -139,7 +139,7 @@ class Run:
         self._before: float = meta["seconds"]
         """Seconds this stage took in processes that were killed."""
 
-    def go(self, tuned: bool) -> None:
+    def go(self, tuned: bool = False) -> None:
         """All remaining tasks. ``tuned``: the allocator of this process was."""
         optim = self.experiment.optim
         sizes = self.learner.sizes([len(stage.train) for stage in self.stages])
