@@ -24,7 +24,7 @@ bench: $(STAMP)  ## timings as ratios, written to docs/performance.md; RUNS="a b
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,onnx]"
 	touch $(STAMP)
 
 clean:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -97,6 +99,16 @@ def test_only_filters_inside_the_seal_are_left(learnt):
             assert sealed <= layer.width < sealed + LANES
             cut += sealed < learner.gated[name].width
     assert cut, "every filter was sealed: the test would prove nothing"
+
+
+def test_later_training_does_not_reach_what_was_compiled(learnt):
+    learner, seen = copy.deepcopy(learnt("ccgn-episodic"))
+    compiled = compile_learner(learner)
+    before = compiled.predict(images_of(seen), None)
+    with torch.no_grad():
+        for parameter in learner.parameters():
+            parameter.add_(1.0)
+    assert torch.equal(compiled.predict(images_of(seen), None), before)
 
 
 def test_any_number_of_images(learnt, monkeypatch):

@@ -20,7 +20,10 @@ class Stream(NamedTuple):
 
 @dataclass
 class Channels:
-    """Layers that write one set of channels, and layers and norms that read it: they widen together."""
+    """Layers that write one set of channels, and layers and norms that read it: they widen together.
+
+    Where there are norms, ``norms[i]`` is what follows ``writers[i]``.
+    """
 
     writers: list[Any]
     readers: list[Any]

@@ -168,11 +168,10 @@ def folded(norm: Any) -> Affine:
 
 
 def frozen(value: Tensor) -> nn.Parameter:
-    """A parameter that never trains, in the precision and layout that inference uses."""
-    value = value.detach().float()
-    # `to`, not `contiguous`: with one input channel both layouts hold the same bytes, and the strides decide.
-    value = value.to(memory_format=torch.channels_last) if value.dim() == 4 else value.contiguous()
-    return nn.Parameter(value, requires_grad=False)
+    """A parameter that never trains, its own copy, in the precision and layout that inference uses."""
+    # Not `contiguous`: with one input channel both layouts hold the same bytes, and the strides decide.
+    layout = torch.channels_last if value.dim() == 4 else torch.contiguous_format
+    return nn.Parameter(value.detach().float().clone(memory_format=layout), requires_grad=False)
 
 
 def linear(weight: Tensor, bias: Tensor) -> nn.Linear:

@@ -127,10 +127,11 @@ def write_onnx(network: nn.Module, images: Tensor, about: dict[str, str], path: 
 
 def write_torch(network: nn.Module, images: Tensor, about: dict[str, str], path: Path) -> Callable[[Tensor], Tensor]:
     """Write ``network`` by ``torch.export``, traced on some ``images``; what the file answers."""
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of copies in channels-last layout; what was written is read back and checked
         program = torch.export.export(network, (images,), dynamic_shapes=({0: torch.export.Dim("batch")},))
-    with path.open("wb") as file:
-        torch.export.save(program, file, extra_files={METADATA: json.dumps(about)})
+        with path.open("wb") as file:
+            torch.export.save(program, file, extra_files={METADATA: json.dumps(about)})
     with path.open("rb") as file:
         loaded: Callable[[Tensor], Tensor] = torch.export.load(file).module()
     return loaded
