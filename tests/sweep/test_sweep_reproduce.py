@@ -92,7 +92,7 @@ def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
         assert sweep.poll() is None, "the sweep ended before it could be stopped"
         time.sleep(0.05)
     os.killpg(sweep.pid, signal.SIGINT)
-    sweep.wait(30)
+    sweep.wait(120)
     assert not _processes(tmp_path)
     assert not job.finished
     began = (job.folder / "config.yaml").stat().st_mtime_ns
