@@ -1,6 +1,6 @@
 """Training steps against the dense loop: with parked filters, and at task 5 of a class-incremental run.
 
-    python benchmarks/training.py [--epochs N] [--images N] [--rounds N] [--data-dir DIR]
+    python benchmarks/training.py [--epochs N] [--images N] [--steps N] [--rounds N] [--data-dir DIR]
 
 Parking: the first task of Split MNIST is learnt by the `short` recipe, with and without parking; then further epochs of
 both and of `finetune` (same network, batch and optimiser) are timed in turn. Task 5: steps of `ccgn-episodic` with four
@@ -91,7 +91,7 @@ def open_filters(fit: Fit) -> str:
 
 
 def task_five(given: argparse.Namespace) -> None:
-    steps = 20
+    steps = given.steps
     five = at_task(5, steps, "ccgn-episodic")
     dense = at_task(1, steps, "finetune")
 
@@ -110,6 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=0, help="0: the recipe's")
     parser.add_argument("--images", type=int, default=0, help="training images of the task; 0: all")
+    parser.add_argument("--steps", type=int, default=20, help="of an epoch of task 5")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data-dir")
     given = parser.parse_args()
