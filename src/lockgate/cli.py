@@ -89,7 +89,9 @@ def _parser() -> argparse.ArgumentParser:
 
     again = commands.add_parser("reproduce", help="a table or figure of the paper, ours beside its numbers")
     again.add_argument("exhibit", help="an exhibit (`lockgate list exhibits`), or `all`")
-    again.add_argument("--schedule", default="short", help="short: a few epochs, CPUs; paper: to the letter, GPUs")
+    again.add_argument(
+        "--schedule", choices=("short", "paper"), default="short", help="a few epochs, CPUs; or to the letter, GPUs"
+    )
     again.add_argument("--seeds", type=int, help="seeds 0 .. N-1 (default: as many as the exhibit needs)")
     again.add_argument("--only", action="append", default=[], metavar="NAME", help="only this data set or row; repeat")
     again.add_argument("--jobs", type=int, default=1, help="runs at a time")
@@ -206,7 +208,6 @@ def _report(parsed: argparse.Namespace) -> int:
 
 def _reproduce(parsed: argparse.Namespace) -> int:
     """Run what is missing (finished runs are kept and used again), then write tables, figures and a page."""
-    from lockgate.recipes.exhibit import require_schedule
     from lockgate.sweep import reproduce
 
     problems = [
@@ -218,7 +219,7 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         raise ConfigError(problems)
     plan = reproduce.Plan(
         reproduce.exhibits(parsed.exhibit),
-        require_schedule(parsed.schedule),
+        parsed.schedule,
         parsed.seeds,
         parsed.root,
         tuple(parsed.only),

@@ -25,12 +25,13 @@ CHROMIUM = shutil.which("chromium")
 
 def row(name, **numbers) -> ResultRow:
     """``column=(paper, ours...)``; C500 stands for `C = 500`."""
-    cells = {re.sub(r"^C(\d+)$", r"C = \1", c): Number(values[0], tuple(values[1:])) for c, values in numbers.items()}
-    seeds = tuple(range(max(len(cell.ours) for cell in cells.values())))
+    cells = {
+        re.sub(r"^C(\d+)$", r"C = \1", c): Number(values[0], dict(enumerate(values[1:])))
+        for c, values in numbers.items()
+    }
+    seeds = max(len(cell.ours) for cell in cells.values())
     ran = ("lockgate run short",) if seeds else ()
-    return ResultRow(
-        "mnist", name, cells, ran, (8,) * len(seeds), seeds, ("a CPU",) * len(seeds), "lockgate reproduce x"
-    )
+    return ResultRow("mnist", name, cells, ran, (8,) * seeds, ("a CPU",) * seeds)
 
 
 def result(*rows, **changes) -> Result:
@@ -65,7 +66,7 @@ def test_costs_are_judged_the_other_way_round():
 
 
 def test_seeds_become_a_mean_and_a_deviation():
-    number = Number(0.9, (0.90, 0.92, 0.94))
+    number = Number(0.9, {0: 0.90, 1: 0.92, 2: 0.94})
     assert number.mean == pytest.approx(0.92)
     assert number.deviation == pytest.approx(0.02)
     assert "0.9200 ± 0.0200 (0.900)" in markdown(result(row("ours", C500=(0.9, 0.90, 0.92, 0.94))))
@@ -80,6 +81,18 @@ def test_markdown_says_what_was_not_run_and_csv_holds_every_seed():
         ("1", "0.95"),
     ]
     assert [r["ours"] for r in rows if r["row"] == "absent"] == [""]
+
+
+def test_a_number_keeps_the_seed_it_was_made_with():
+    numbers = {"C = 500": Number(0.94, {0: 0.93, 2: 0.95}), "C = 2000": Number(0.96, {1: 0.97})}
+    made = ResultRow("mnist", "ours", numbers, ("lockgate run short",), (8,), ("a CPU",))
+    assert made.seeds == (0, 1, 2)
+    rows = list(csv.DictReader(io.StringIO(csv_text(result(made)))))
+    assert [(r["column"], r["seed"], r["ours"]) for r in rows] == [
+        ("C = 500", "0", "0.93"),
+        ("C = 500", "2", "0.95"),
+        ("C = 2000", "1", "0.97"),
+    ]
 
 
 def test_reproduction_links_to_every_exhibit_and_holds_its_table():

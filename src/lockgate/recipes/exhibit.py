@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal
 
 from lockgate.config import Experiment
-from lockgate.errors import ConfigError
 from lockgate.recipes.presets import paper, short
+from lockgate.report.exhibit_page import Kind
 from lockgate.report.schema import Summary
 from lockgate.report.words import MIB, average
 
@@ -49,7 +49,7 @@ class Exhibit:
     lower_is_better: bool = False
     ranked: bool = True
     """Whether the rows are rivals, so that their order means something."""
-    figure: Literal["lines", "scatter", "gates"] | None = None
+    figure: Kind | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a row differs from the paper, by row, where that has been looked into."""
 
@@ -60,14 +60,6 @@ def preset(schedule: Schedule, method: str, dataset: str, **changes: Any) -> Exp
     options = {**experiment.options, **changes.pop("options", {})}
     optim = dataclasses.replace(experiment.optim, **changes.pop("optim", {}))
     return dataclasses.replace(experiment, options=options, optim=optim, **changes)
-
-
-def require_schedule(name: str) -> Schedule:
-    """The schedule called ``name``."""
-    for known in get_args(Schedule):
-        if name == known:
-            return cast(Schedule, known)
-    raise ConfigError([f"'schedule' must be one of 'short', 'paper'. Got {name!r} instead."])
 
 
 def task_by_task(summary: Summary, _: Mapping[str, Any]) -> Values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from html import escape
 
 from lockgate.report import words
 from lockgate.report.figures import COLOURS, EDGES, HEIGHT, VIEW
@@ -22,20 +23,17 @@ text { fill: #1b2428; font: 13px system-ui, sans-serif; } .tick { fill: #586469;
 
 
 def alone(figure: Figure) -> str:
-    """The picture as a file of its own, with its style and, since it has no page around it, its legend."""
+    """The picture as a file of its own, with its style and, since it has no page around it, its legend above."""
     names = [
-        text(56 + 100 * (i % 4), 14 + 16 * (i // 4), name, f"tick {swatch}")
-        for i, (name, swatch) in enumerate(figure.legend)
-    ]
-    coloured = [
-        name.replace('class="tick ', 'fill="currentColor" style="fill: currentColor" class="') for name in names
+        element("text", escape(name), x=56 + 100 * (i % 4), y=16 * (i // 4), class_=kind, style="fill: currentColor")
+        for i, (name, kind) in enumerate(figure.legend)
     ]
     room = 16 * math.ceil(len(names) / 4) + 6 if names else 0
-    body = re.sub(
+    legend = element("g", "".join(names), transform=f"translate(0 {14 - room})") if names else ""
+    taller = re.sub(
         r'viewBox="0 0 (\d+) (\d+)"', lambda m: f'viewBox="0 {-room} {m[1]} {int(m[2]) + room}"', figure.svg, count=1
     )
-    shifted = element("g", "".join(coloured), transform=f"translate(0 {-room})") if names else ""
-    return body.replace("</svg>", f"{element('style', STYLE)}{shifted}</svg>") + "\n"
+    return taller.replace("</svg>", f"{element('style', STYLE)}{legend}</svg>") + "\n"
 
 
 def by_buffer(result: Result, group: str) -> Figure | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,8 @@ from lockgate.report.results import Result, ours, printed
 from lockgate.report.schema import Picture
 from lockgate.report.svg import Figure
 
+Kind = Literal["lines", "scatter", "gates"]
+"""What an exhibit draws."""
 Figures = dict[str, list[Figure]]
 """By group."""
 
@@ -30,7 +32,7 @@ class Shown:
     height: int
 
 
-def figures_of(kind: Literal["lines", "scatter", "gates"] | None, result: Result, runs: Mapping[str, Path]) -> Figures:
+def figures_of(kind: Kind | None, result: Result, runs: Mapping[str, Path]) -> Figures:
     """The figures of an exhibit, by group; ``runs`` holds the first finished run of each group."""
     made: Figures = {}
     for group in result.groups:
@@ -52,16 +54,20 @@ def gates_of(run: Path) -> dict[str, Any]:
     return found
 
 
-def page(result: Result, figures: Figures, runs: Mapping[str, Path]) -> str:
+def pictures_of(kind: Kind | None, runs: Mapping[str, Path]) -> dict[str, list[Shown]]:
+    """The pictures of an exhibit, by group: only that of the gates has any."""
+    return {group: [_strips(run)] for group, run in runs.items()} if kind == "gates" else {}
+
+
+def page(result: Result, figures: Figures, pictures: Mapping[str, Sequence[Shown]]) -> str:
     """The page as a string; the same results give the same bytes."""
-    pictures = {group: [_strips(run)] for group, run in runs.items() if (run / "pictures" / "gates.png").is_file()}
     return (
         environment()
         .get_template("exhibit.html")
         .render(
             result=result,
             figures=figures,
-            pictures=pictures if result.name == "gates" else {},
+            pictures=pictures,
             commands=list(dict.fromkeys(command for row in result.rows for command in row.commands)),
             hardware=list(dict.fromkeys(machine for row in result.rows for machine in row.hardware)),
             ours=ours,

@@ -22,17 +22,17 @@ class Number:
     """One cell: what the paper prints, and what our runs gave, by seed."""
 
     paper: float | None
-    ours: tuple[float, ...]
+    ours: Mapping[int, float]
 
     @property
     def mean(self) -> float | None:
         """Mean over seeds."""
-        return statistics.fmean(self.ours) if self.ours else None
+        return statistics.fmean(self.ours.values()) if self.ours else None
 
     @property
     def deviation(self) -> float | None:
         """Standard deviation over seeds, where there are several."""
-        return statistics.stdev(self.ours) if len(self.ours) > 1 else None
+        return statistics.stdev(self.ours.values()) if len(self.ours) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,17 @@ class ResultRow:
     numbers: Mapping[str, Number]
     commands: tuple[str, ...]
     epochs: tuple[int, ...]
-    seeds: tuple[int, ...]
     hardware: tuple[str, ...]
-    wanted: str
-    """The command that makes what is missing."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Every seed that any of its numbers has."""
+        return tuple(sorted({seed for number in self.numbers.values() for seed in number.ours}))
 
     @property
     def run(self) -> bool:
         """Whether any of it was run."""
-        return any(number.ours for number in self.numbers.values())
-
-    @property
-    def key(self) -> float | None:
-        """The number that rows are ranked by: the last one that was run."""
-        return next((n.mean for n in reversed(list(self.numbers.values())) if n.ours), None)
+        return bool(self.seeds)
 
 
 @dataclass(frozen=True)
@@ -88,11 +85,6 @@ class Result:
     def columns(self, group: str) -> list[str]:
         """The columns of a group, in order."""
         return list(dict.fromkeys(column for row in self.of(group) for column in row.numbers))
-
-    @property
-    def seeds(self) -> int:
-        """The most seeds that any row has."""
-        return max((len(row.seeds) for row in self.rows), default=0)
 
     def close(self, number: Number) -> bool | None:
         """Whether a number is as good as the paper's; None where one of the two is missing."""
@@ -137,17 +129,14 @@ class Result:
 
     def order(self, group: str) -> tuple[int, int] | None:
         """Of the pairs of rows that the paper tells apart by more than a point, how many are in its order here."""
-        columns = self.columns(group)
-        pairs = []
-        for a, b in combinations([row for row in self.of(group) if row.run], 2):
-            for column in columns[-1:]:
-                x, y = a.numbers.get(column), b.numbers.get(column)
-                if not (x and y and x.paper is not None and y.paper is not None):
-                    continue
-                if x.mean is None or y.mean is None or abs(x.paper - y.paper) <= CLOSE:
-                    continue
-                pairs.append((x.paper > y.paper) == (x.mean > y.mean))
-        return (sum(pairs), len(pairs)) if pairs else None
+        column = self.judged(group)[-1]
+        known = [
+            (number.paper, number.mean)
+            for row in self.of(group)
+            if (number := row.numbers.get(column)) and number.paper is not None and number.mean is not None
+        ]
+        apart = [(a, b) for a, b in combinations(known, 2) if abs(a[0] - b[0]) > CLOSE]
+        return (sum((a[0] > b[0]) == (a[1] > b[1]) for a, b in apart), len(apart)) if apart else None
 
 
 def ours(number: Number) -> str:

@@ -29,8 +29,8 @@ def csv_text(result: Result) -> str:
     for row in result.rows:
         for column, number in row.numbers.items():
             paper = "" if number.paper is None else number.paper
-            values: list[tuple[object, object]] = list(zip(row.seeds, number.ours, strict=False)) or [("", "")]
-            for seed, value in values:
+            values: list[tuple[object, object]] = [*number.ours.items()]
+            for seed, value in values or [("", "")]:
                 writer.writerow([result.name, result.schedule, row.group, row.name, column, paper, seed, value])
     return out.getvalue()
 

@@ -31,7 +31,7 @@ def carry_out(jobs: Sequence[Job], address: str, at_once: int, say: Callable[[st
         ray.init(**where, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
         work: Any = ray.remote(num_cpus=1, max_retries=TRIES, retry_exceptions=False)(_work)
-        waiting = {work.remote(job, dict(os.environ).get("LOCKGATE_DATA")): job for job in jobs if not job.finished}
+        waiting = {work.remote(job, os.environ.get("LOCKGATE_DATA")): job for job in jobs if not job.finished}
         total, failed = len(waiting), list[Job]()
         while waiting:
             (ready,), _ = ray.wait(list(waiting), num_returns=1)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lockgate.engine.folder import write_atomically
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule
 from lockgate.report import records
 from lockgate.report.exhibit_figures import alone
-from lockgate.report.exhibit_page import figures_of, page
+from lockgate.report.exhibit_page import figures_of, page, pictures_of
 from lockgate.report.results import Number, Result, ResultRow
 from lockgate.report.schema import Summary
 from lockgate.report.tables import csv_text, markdown
@@ -26,7 +25,7 @@ def gather(exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: i
     for line in lines:
         found = [(seed, known[k]) for seed in range(seeds) if (k := key(seeded(line, seed))) in known]
         found = [(seed, folder) for seed, folder in found if line.measure is None or measurable(folder, line.measure)]
-        row = _row(line, exhibit, schedule, found)
+        row = _row(line, dict(found))
         before = rows.get((line.group, line.row))
         rows[line.group, line.row] = row if before is None else _joined(before, row)
     return Result(
@@ -43,25 +42,25 @@ def gather(exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: i
     )
 
 
-def _row(line: Line, exhibit: Exhibit, schedule: Schedule, found: Sequence[tuple[int, Path]]) -> ResultRow:
-    summaries = [records.read(folder).summary for _, folder in found]
-    values = [
-        line.read(summary, measure(folder, line.measure) if line.measure else {})
-        for summary, (_, folder) in zip(summaries, found, strict=True)
-    ]
+def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
+    """A line's numbers from its runs, by seed."""
+    by_seed = {seed: records.read(folder).summary for seed, folder in found.items()}
+    values = {
+        seed: line.read(summary, measure(found[seed], line.measure) if line.measure else {})
+        for seed, summary in by_seed.items()
+    }
     numbers = {
-        column: Number(line.paper[i], tuple(v for row in values if (v := row[i]) is not None))
+        column: Number(line.paper[i], {seed: v for seed, row in values.items() if (v := row[i]) is not None})
         for i, column in enumerate(line.columns)
     }
+    summaries = by_seed.values()
     return ResultRow(
         line.group,
         line.row,
         numbers,
         tuple(command_of(summary) for summary in summaries),
         tuple(summary.epochs for summary in summaries if summary.epochs is not None),
-        tuple(seed for seed, _ in found),
         tuple(hardware_of(summary) for summary in summaries),
-        f"lockgate reproduce {exhibit.name} --schedule {schedule} --only {shlex.quote(line.group)}",
     )
 
 
@@ -73,9 +72,7 @@ def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
         {**a.numbers, **b.numbers},
         (*a.commands, *b.commands),
         (*a.epochs, *b.epochs),
-        tuple(sorted({*a.seeds, *b.seeds})),
         (*a.hardware, *b.hardware),
-        a.wanted,
     )
 
 
@@ -97,7 +94,7 @@ def write(exhibit: Exhibit, result: Result, lines: Sequence[Line], root: Path) -
     """Markdown, CSV, SVG figures and an HTML page in ``root``; returns what was written, the page first."""
     runs = _first_runs(lines, root)
     figures = figures_of(exhibit.figure, result, runs)
-    files = {f"{exhibit.name}.html": page(result, figures, runs)}
+    files = {f"{exhibit.name}.html": page(result, figures, pictures_of(exhibit.figure, runs))}
     files[f"{exhibit.name}.md"], files[f"{exhibit.name}.csv"] = markdown(result), csv_text(result)
     for group, drawn in figures.items():
         files |= {f"{exhibit.name}-{group}.svg": alone(figure) for figure in drawn}
