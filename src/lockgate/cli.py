@@ -71,12 +71,10 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument("run", type=Path, help="run folder, or model")
     audit.set_defaults(call=_audit)
 
-    export = commands.add_parser(
-        "export", help="write a run's network as ONNX or torch.export, checked on its test set"
-    )
-    export.add_argument("run", type=Path, help="run folder")
+    export = commands.add_parser("export", help="write a network as ONNX or torch.export, checked on its test images")
+    export.add_argument("run", type=Path, help="run folder, or model")
     which = export.add_mutually_exclusive_group()
-    which.add_argument("--task", type=int, help="the network of this task, counted from 0")
+    which.add_argument("--task", help="the network of this task: its name, or its number counted from 0")
     which.add_argument("--all", action="store_true", help="the network that finds the task by itself (default)")
     export.add_argument("--format", choices=("onnx", "torch"), default="onnx")
     export.add_argument("--out", type=Path, help="file to write (default: RUN/all.onnx or RUN/taskN.onnx)")

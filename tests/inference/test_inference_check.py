@@ -47,6 +47,7 @@ def test_an_image_with_a_gate_on_its_threshold_is_no_fault(given):
     found = compare(learner, lambda x: other.predict(x, 0), images, 0)
     assert found.ok
     assert found.undecided > 0
+    assert found.same_classes == (found.changed == 0)
     assert "on its threshold" in found.text()
     gate.excite.bias.data[k] = 1e-3
     assert not compare(learner, lambda x: other.predict(x, 0), images, 0).ok

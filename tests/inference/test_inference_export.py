@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import lessons
 import tiny
 from lockgate.cli import main
 from lockgate.engine.run import run
@@ -58,6 +59,36 @@ def test_torch_export_from_the_command(made, tmp_path, capsys):
     with torch.no_grad():
         wanted = trained.learner.predict(trained.tests[1].x, None)
     torch.testing.assert_close(program(trained.tests[1].x), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_is_exported_by_the_names_of_its_tasks(tmp_path, capsys):
+    for name, classes in (("first", ("a", "b")), ("second", ("c", "d"))):
+        lessons.teach(tmp_path / "model", lessons.write(tmp_path / name, dict.fromkeys(classes, 20)))
+    model = open_trained(tmp_path / "model")
+    for given, file, task in (
+        (["--task", "second"], "task1.pt2", 1),
+        (["--task", "1"], "task1.pt2", 1),
+        (["--all"], "all.pt2", None),
+    ):
+        assert main(["export", str(tmp_path / "model"), *given, "--format", "torch"]) == 0
+        assert "answered alike" in capsys.readouterr().out
+        extra = {METADATA: ""}
+        program = torch.export.load(tmp_path / "model" / file, extra_files=extra).module()
+        about = json.loads(extra[METADATA])
+        assert json.loads(about["classes"]) == (["a", "b", "c", "d"] if task is None else ["c", "d"])
+        assert json.loads(about["tasks"]) == ["first", "second"]
+        with torch.no_grad():
+            wanted = model.learner.predict(model.tests[1].x, task)
+        torch.testing.assert_close(program(model.tests[1].x), wanted, rtol=1e-5, atol=1e-5)
+    assert main(["audit", str(tmp_path / "model")]) == 0
+    assert main(["export", str(tmp_path / "model"), "--task", "third"]) == 2
+    assert "Known: 'first', 'second'" in capsys.readouterr().err
+
+
+def test_a_model_without_probes_cannot_be_checked_and_says_so(tmp_path):
+    lessons.teach(tmp_path / "model", lessons.write(tmp_path / "one", {"a": 20, "b": 20}), probes=0)
+    with pytest.raises(LockgateError, match="keeps no images"):
+        export_run(tmp_path / "model", 0, "torch")
 
 
 def test_a_file_that_answers_otherwise_never_gets_its_name(made, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,9 @@ from lockgate.errors import LockgateError
 from lockgate.flags import take_options
 from lockgate.recipes import EXHIBITS
 from lockgate.recipes.exhibit import Exhibit
-from lockgate.sweep.plan import command, folder_name, held, jobs, key, lines
+from lockgate.recipes.presets import short
+from lockgate.sweep.plan import Job, command, folder_name, held, jobs, key, lines
+from lockgate.sweep.time import estimate
 
 
 def test_a_run_that_two_lines_need_is_made_once(exhibit: Exhibit, tmp_path: Path) -> None:
@@ -39,6 +42,16 @@ def test_a_run_is_found_whatever_its_folder_is_called(exhibit: Exhibit, tmp_path
     (tmp_path / "of another version" / "config.yaml").write_text("method: ccgn\noptions: {no_more: 1}\n")
     assert held(tmp_path) == {key(line.experiment): tmp_path / "made by hand"}
     assert jobs([line], "short", 1, tmp_path)[0].folder == tmp_path / "made by hand"
+
+
+def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:
+    def about(method: str, **changes: Any) -> float:
+        return estimate([Job(dataclasses.replace(short(method, "mnist"), **changes), tmp_path, "short")])
+
+    assert about("finetune", epochs=20) == pytest.approx(2 * about("finetune", epochs=10))
+    assert about("full-replay") > about("finetune")
+    # A default that nobody wrote down counts like one that somebody did.
+    assert about("ccgn-generative") > about("ccgn-generative", options={"gan_iterations": 100}) > about("ccgn")
 
 
 def test_an_unknown_row_is_answered_with_the_known_ones(exhibit: Exhibit) -> None:

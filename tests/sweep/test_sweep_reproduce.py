@@ -79,8 +79,9 @@ def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None
     assert job.finished
 
 
-def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of a run: no process is left behind, and the run is resumed, not started anew."""
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path, stop: signal.Signals) -> None:
+    """Ctrl-C (all processes get it) or `kill` (only the sweep): none is left behind, and the run is resumed."""
     job = _long(tmp_path)
     code = (
         "import sys; sys.path[:0] = ['tests', 'tests/sweep']\n"
@@ -91,7 +92,7 @@ def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     while not list(tmp_path.glob("*/checkpoints/*-fit")):
         assert sweep.poll() is None, "the sweep ended before it could be stopped"
         time.sleep(0.05)
-    os.killpg(sweep.pid, signal.SIGINT)
+    os.killpg(sweep.pid, stop) if stop is signal.SIGINT else os.kill(sweep.pid, stop)
     sweep.wait(120)
     assert not _processes(tmp_path)
     assert not job.finished

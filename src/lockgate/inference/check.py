@@ -40,8 +40,13 @@ class Agreement:
 
     @property
     def ok(self) -> bool:
-        """Whether every difference is rounding."""
+        """Whether every difference is rounding, that of a gate on its threshold included."""
         return self.wrong == 0
+
+    @property
+    def same_classes(self) -> bool:
+        """Whether, moreover, no image gets another class."""
+        return self.ok and self.changed == 0
 
     def text(self) -> str:
         """One sentence for a person."""

@@ -1,7 +1,7 @@
-"""``lockgate export``: a run's compiled network as a file that needs no Lockgate.
+"""``lockgate export``: the compiled network of a run or a model as a file that needs no Lockgate.
 
 Images go in as uint8, any number at a time; names of tasks and classes are in the file's metadata. The file gets its
-name only after it has answered the run's whole test set as the run does, in ONNX Runtime or from ``torch.export``.
+name only after it has answered a run's whole test set, or a model's probes, as the original does.
 """
 
 from __future__ import annotations
@@ -30,14 +30,20 @@ METADATA = "lockgate.json"
 """Name of the metadata inside a ``torch.export`` file; ONNX has a place for it."""
 
 
-def export_run(run: Path, task: int | None, format: Format = "onnx", out: Path | None = None) -> tuple[Path, Agreement]:
-    """Write the network of ``task``, or of all tasks if None, and say how well it was found to agree."""
+def export_run(
+    run: Path, task: int | str | None, format: Format = "onnx", out: Path | None = None
+) -> tuple[Path, Agreement]:
+    """Write the network of ``task`` (number or name), or of all if None, and say how well it was found to agree."""
     if format == "onnx":
         require_onnx()
     trained = open_trained(run)
+    if isinstance(task, str):
+        task = int(task) if task.isdecimal() and task not in trained.tasks else trained.task_id(task)
     network = answering(trained, task)
     tests = trained.tests if task is None else trained.tests[task : task + 1]
     images = torch.cat([test.x for test in tests])
+    if not len(images):
+        raise LockgateError(f"{run} keeps no images to check an exported file on. Learn tasks with --probes.")
     name = "all" if task is None else f"task{task}"
     path = out or run / f"{name}{ENDINGS[format]}"
     partial = path.with_name(f".{path.name}.partial")
@@ -45,7 +51,7 @@ def export_run(run: Path, task: int | None, format: Format = "onnx", out: Path |
         write = write_onnx if format == "onnx" else write_torch
         answer = write(network, images[:2], metadata(trained, task), partial)
         agreement = compare(trained.learner, answer, images, task)
-        if not agreement.ok:
+        if not agreement.same_classes:
             raise ExactnessError(f"{path} was not written: {agreement.text()}. Please report this as a bug.")
         os.replace(partial, path)
     except OSError as error:
@@ -59,9 +65,9 @@ def answering(trained: Trained, task: int | None) -> nn.Module:
     """The compiled network, images to scores; refused where the learner has no such answer."""
     count = len(trained.learner.heads)
     if task is not None and not 0 <= task < count:
-        raise ConfigError([f"'--task' must be from 0 to {count - 1}: the run has learnt {count} tasks. Got {task}."])
+        raise ConfigError([f"'--task' must be from 0 to {count - 1}: {count} tasks have been learnt. Got {task}."])
     if task is None and not trained.learner.class_incremental:
-        raise ConfigError(["The run's method needs to be told the task. Choose one with --task."])
+        raise ConfigError(["The method needs to be told the task. Choose one with --task."])
     compiled = compile_learner(trained.learner)
     network = compiled.together if task is None else compiled.tasks[task]
     assert network is not None
@@ -71,7 +77,7 @@ def answering(trained: Trained, task: int | None) -> nn.Module:
 def metadata(trained: Trained, task: int | None) -> dict[str, str]:
     """What a file says about itself; lists are JSON."""
     classes = trained.class_names if task is None else trained.classes[task]
-    owners = [t for t, names in enumerate(trained.classes) for _ in names] if task is None else [task] * len(classes)
+    owners = [owner for owner in trained.owners if task in (None, owner)]
     return {
         "lockgate": __version__,
         "input": f"{INPUT}: uint8 (batch, {', '.join(map(str, trained.learner.image_shape))})",

@@ -12,8 +12,8 @@ FEW = 4
 def max_pool(h: Tensor) -> Tensor:
     """``F.max_pool2d(h, 2)``, the same bits, faster where no gradient is wanted.
 
-    torch's own also finds where each maximum was, which only its backward pass needs; two element-wise maxima take a
-    third of its time, except for a few images (their slices are more calls) and in exported graphs.
+    torch's own also finds where each maximum was, which only its backward pass needs. Two element-wise maxima do less,
+    but in more calls: for a few images, and in exported graphs, torch's own it is.
     """
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or len(h) <= FEW:
         return F.max_pool2d(h, 2)

@@ -112,11 +112,11 @@ class Learner(Trainee):
     @property
     def preparation_steps(self) -> int:
         """Steps that ``preparation`` takes, each task."""
-        return 0
+        return 0 if self.memory is None else self.memory.preparation_steps
 
     def preparation(self, task: Task) -> Phase | None:
-        """What has to be trained before ``task`` itself, if anything."""
-        return None
+        """What has to be trained before ``task`` itself, if anything: what its memory needs."""
+        return None if self.memory is None else self.memory.preparation(task)
 
     def schedule(self, phase: Phase) -> Phase:
         """How the task itself is trained: as ``phase`` says, unless the method has a schedule of its own."""
@@ -185,7 +185,13 @@ class Learner(Trainee):
     def rebuild(self, structure: list[dict[str, Any]]) -> None:
         """Make a fresh learner's modules those of ``structure``; the values come with ``load_state_dict``."""
         for entry in structure:
-            self.add_task(entry["classes"])
+            self.rebuild_task(entry)
+            if self.memory is not None:
+                self.memory.rebuild(self.image_shape, entry["classes"])
+
+    def rebuild_task(self, entry: dict[str, Any]) -> None:
+        """The modules of one more task."""
+        self.add_task(entry["classes"])
 
     def kept(self, task: int) -> dict[str, Tensor]:
         """The tensors that are promised never to change after ``task``; empty: the method promises nothing."""

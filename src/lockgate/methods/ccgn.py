@@ -228,11 +228,14 @@ class CCGN(Learner):
         return [{**entry, "widths": w} for entry, w in zip(super().structure(), self._widths, strict=True)]
 
     def rebuild(self, structure: list[dict[str, Any]]) -> None:
-        """Widen as the run did, task by task."""
-        for entry in structure:
-            self.backbone.grow(entry["widths"])
-            self.add_task(entry["classes"])
+        """As any learner; past tasks do not learn."""
+        super().rebuild(structure)
         self.requires_grad_(False)
+
+    def rebuild_task(self, entry: dict[str, Any]) -> None:
+        """Widen as the run did."""
+        self.backbone.grow(entry["widths"])
+        super().rebuild_task(entry)
 
     def kept(self, task: int) -> dict[str, Tensor]:
         """Locked filters, gates, norms and the head of ``task``."""

@@ -16,7 +16,6 @@ from lockgate.memory.conditional import ConditionalMemory
 from lockgate.memory.gan.schedule import GanOptions
 from lockgate.methods.single_head import SingleHead
 from lockgate.randomness import spawn
-from lockgate.trainee import Phase
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -46,15 +45,6 @@ class CGen(SingleHead):
         self.memory.begin_task(task)
         return self._current
 
-    @property
-    def preparation_steps(self) -> int:
-        """Steps of a task's GAN."""
-        return self.memory.preparation_steps
-
-    def preparation(self, task: Task) -> Phase | None:
-        """Train the task's GAN on its real images."""
-        return self.memory.preparation(task)
-
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of generated images, as many as ``batch`` has; ``batch`` itself is real and judges only."""
         return {"class": self.class_loss(self.generated(len(batch.y)) if self.training else batch)}
@@ -74,11 +64,3 @@ class CGen(SingleHead):
         x, y, task = self.memory.draw(self._current, counts, spawn()).batch(slice(None))
         device = self.input.mean.device
         return Batch(x.to(device), y.to(device), task.to(device))
-
-    # -- what the run asks -------------------------------------------------------------------------------------------
-
-    def rebuild(self, structure: list[dict[str, Any]]) -> None:
-        """Also the generators."""
-        super().rebuild(structure)
-        for entry in structure:
-            self.memory.rebuild(self.image_shape, entry["classes"])

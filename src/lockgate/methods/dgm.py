@@ -220,11 +220,10 @@ class DGM(SingleHead):
         """Classes of every task, and the generator's widths at its time."""
         return [{**entry, "widths": self.generator.widths(t)} for t, entry in enumerate(super().structure())]
 
-    def rebuild(self, structure: list[dict[str, Any]]) -> None:
-        """Widen as the run did, task by task."""
-        for entry in structure:
-            self.generator.grow(entry["widths"])
-            self.add_task(entry["classes"])
+    def rebuild_task(self, entry: dict[str, Any]) -> None:
+        """Widen as the run did."""
+        self.generator.grow(entry["widths"])
+        super().rebuild_task(entry)
 
     def picture(self) -> Tensor:
         """Eight samples of every class seen, a class a row, (C, H, W) uint8: past rows never change."""

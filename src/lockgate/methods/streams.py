@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +26,7 @@ from lockgate.config import option
 from lockgate.memory.base import Memory
 from lockgate.methods.ccgn import BATCH, CCGN, CCGNOptions
 from lockgate.randomness import generator, spawn, spawn_seed
-from lockgate.trainee import Phase, evaluating
+from lockgate.trainee import evaluating
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -88,15 +88,6 @@ class Streams(CCGN):
         self._pool, self._pool_epoch = None, -1
         self._pool_seed = spawn_seed()
         return self._current
-
-    @property
-    def preparation_steps(self) -> int:
-        """Steps the memory needs before a task."""
-        return self.memory.preparation_steps
-
-    def preparation(self, task: Task) -> Phase | None:
-        """What the memory needs before the task."""
-        return self.memory.preparation(task)
 
     def loss(self, batch: Batch) -> Losses:
         """Eq. 3: class loss and sparsity on the task's own images, task loss on the rehearsal batch."""
@@ -237,9 +228,3 @@ class Streams(CCGN):
         super().add_task(classes)
         self.task_classifier.add_task(self.backbone.features, self.outputs(classes))
         self.task_classifier.requires_grad_(len(self.heads) > 1)
-
-    def rebuild(self, structure: list[dict[str, Any]]) -> None:
-        """Also the memory."""
-        super().rebuild(structure)
-        for entry in structure:
-            self.memory.rebuild(self.image_shape, entry["classes"])

@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from lockgate.sweep.plan import Job, command
 
@@ -28,25 +31,26 @@ def carry_out(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> 
     total, failed = len(waiting), list[Job]()
     running: dict[subprocess.Popen[bytes], tuple[Job, int, float]] = {}
     done = 0
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                job, attempt = waiting.pop(0)
-                say(f"{job.folder.name}: {'started' if attempt == 1 else 'taken up again'}")
-                running[start(job, at_once)] = (job, attempt, time.monotonic())
-            process = _first_to_end(running)
-            job, attempt, began = running.pop(process)
-            minutes = (time.monotonic() - began) / 60
-            if job.finished:
-                done += 1
-                say(f"{job.folder.name}: finished in {minutes:.1f} min ({done} of {total})")
-            elif process.returncode < 0 and attempt < TRIES:  # killed by a signal: not the run's own fault
-                waiting.insert(0, (job, attempt + 1))
-            else:
-                failed.append(job)
-                say(f"{job.folder.name}: failed; see {log_of(job)}")
-    finally:
-        _stop(running)
+    with _asked_to_stop():
+        try:
+            while waiting or running:
+                while waiting and len(running) < at_once:
+                    job, attempt = waiting.pop(0)
+                    say(f"{job.folder.name}: {'started' if attempt == 1 else 'taken up again'}")
+                    running[start(job, at_once)] = (job, attempt, time.monotonic())
+                process = _first_to_end(running)
+                job, attempt, began = running.pop(process)
+                minutes = (time.monotonic() - began) / 60
+                if job.finished:
+                    done += 1
+                    say(f"{job.folder.name}: finished in {minutes:.1f} min ({done} of {total})")
+                elif process.returncode < 0 and attempt < TRIES:  # killed by a signal: not the run's own fault
+                    waiting.insert(0, (job, attempt + 1))
+                else:
+                    failed.append(job)
+                    say(f"{job.folder.name}: failed; see {log_of(job)}")
+        finally:
+            _stop(running)
     return failed
 
 
@@ -66,6 +70,23 @@ def start(job: Job, at_once: int) -> subprocess.Popen[bytes]:
 def log_of(job: Job) -> Path:
     """What a run said, beside its folder."""
     return job.folder.with_name(f"{job.folder.name}.log")
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[None]:
+    """SIGTERM (of `kill`, of a batch system) as Ctrl-C: it must not leave runs behind that nobody watches."""
+    if threading.current_thread() is not threading.main_thread():  # where Python allows no handlers
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _first_to_end(running: dict[subprocess.Popen[bytes], tuple[Job, int, float]]) -> subprocess.Popen[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lockgate.config import Experiment
+from lockgate.engine.setup import validated
 from lockgate.sweep.plan import Job
 
 IMAGES = {"digits": 1_600, "mnist": 54_000, "svhn": 66_000, "cifar10": 45_000, "imagenet50": 58_000}
@@ -37,8 +38,8 @@ def _seconds(experiment: Experiment) -> float:
         experiment.tasks / 2 if experiment.method == "full-replay" else 1
     )
     training = cost * images * experiment.epochs * FACTOR.get(experiment.method, 1.0)
-    iterations = experiment.options.get("gan_iterations", 2000 if "gener" in experiment.method else 0)
-    width = experiment.options.get("gan_width", 0.25)
+    options = validated(experiment).options  # with its defaults
+    iterations, width = options.get("gan_iterations", 0), options.get("gan_width", 1.0)
     return float(training + experiment.tasks * iterations * GAN_SECONDS * pixels * width**1.7)
 
 
