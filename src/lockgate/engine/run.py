@@ -25,12 +25,12 @@ from lockgate.engine.device import make_fabric, prepare_process
 from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.folder import RunFolder
 from lockgate.engine.loading import end_before, load_end, place
+from lockgate.engine.outcome import in_words, outcome
 from lockgate.engine.progress import Progress
 from lockgate.engine.records import Records
 from lockgate.engine.setup import build_learner, build_scenario, validated
 from lockgate.engine.summary import make_summary
 from lockgate.errors import CheckpointError, LockgateError
-from lockgate.evaluation import accuracy, exactness, macs
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive
 from lockgate.scenario import Scenario, join
@@ -182,7 +182,7 @@ class Run:
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)
         ranks.share_state(self.learner)
-        self._record_task(label, index, task, ended)
+        self._record_task(label, index, ended)
         self._save("task", {"stage": index + 1, "records": self.records.length, "seconds": 0.0})
         self._before = 0.0
 
@@ -221,64 +221,23 @@ class Run:
             f"{label}  {name}epoch {record['epoch'] + 1}/{phase.epochs}  {losses}  {judged}{record['seconds']:.1f} s"
         )
 
-    def _record_task(self, label: str, index: int, task: Task, state: FitState) -> None:
-        seen = self.scenario.tasks[: len(self.learner.heads)]
-        made = exactness.promise(self.learner, seen)
+    def _record_task(self, label: str, index: int, state: FitState) -> None:
         ends = [r for r in self.records.read() if r["event"] == "task"]
-        promises = [r["promise"] for r in [*ends, {"promise": made}] if r["promise"]]
-        verdict = self._audit(promises)
-        # What has not changed by a bit answers as it did: then only the new task is tested. Without this, a run's time
-        # would grow with the square of its tasks.
-        same = self.learner.sealed and verdict is not None and verdict.ok and bool(ends)
-        known: dict[str, Any] = ends[-1] if same else {"task_incremental": [], "macs": None}
-        open_ = accuracy.without_task(self.learner, seen)
+        last = index == len(self.stages) - 1
         record = {
             "event": "task",
             "task": index,
             "seconds": self._seconds(),
             "threads": torch.get_num_threads(),
             "best_epoch": state.best_epoch,
-            "task_incremental": accuracy.task_incremental(self.learner, seen, known["task_incremental"]),
-            "class_incremental": open_.rows[self.learner.inference] if open_ else None,
-            "inference": open_.rows if open_ else None,
-            "task_found": open_.task_found if open_ else None,
-            "memory": self.learner.remembered(),
-            "capacity": [entry.to_dict() for entry in self.learner.capacity()],
-            "gates": {layer: [round(share, 5) for share in shares] for layer, shares in self.learner.fired().items()},
-            "macs": macs.stage_macs(self.learner, seen, (known["macs"] or {}).get("by_task", [])),
-            "promise": made,
-            "audit": verdict.to_dict() if verdict else None,
+            **outcome(self.learner, self.scenario, ends, index, last, self.experiment.seed),
         }
         self.records.append(record)
         sample = self.learner.memory.shown() if self.learner.memory is not None else None
         if self.first and sample is not None:
             self.folder.write_picture("memory", sample.cpu())
-        self._say_task(label, record)
-
-    def _audit(self, promises: list[exactness.Promise]) -> exactness.Verdict | None:
-        """Every tensor promised, and the answers on one past task in turn; after the last task, on all of them."""
-        if not promises:
-            return None
-        tested = None
-        if self.learner.sealed and self.stage < len(self.stages) - 1:
-            tested = {derive(self.experiment.seed, "audit", self.stage) % max(1, self.stage)}
-        return exactness.audit(self.learner, self.scenario.tasks, promises, tested)
-
-    def _say_task(self, label: str, record: dict[str, Any]) -> None:
-        row = " ".join(f"{value:.4f}" for value in record["task_incremental"])
-        self.progress.say(f"{label}  test accuracy, task given: {row}")
-        if record["class_incremental"]:
-            row = " ".join(f"{value:.4f}" for value in record["class_incremental"])
-            self.progress.say(f"{label}  test accuracy, no task given: {row}")
-            found = " ".join(f"{value:.4f}" for value in record["task_found"])
-            self.progress.say(f"{label}  test images put into the right task: {found}")
-        if record["capacity"]:
-            used = ", ".join(f"{e['layer']} {e['used']}/{e['width']}" for e in record["capacity"])
-            self.progress.say(f"{label}  filters locked: {used}")
-        for note in self.learner.warnings():
-            self.progress.say(f"{label}  warning: {note}")
-        if record["audit"] and not record["audit"]["ok"]:
-            self.progress.say(f"{label}  warning: past answers changed: {record['audit']['broken'][0]}")
+        for line in in_words(record, self.learner.warnings()):
+            self.progress.say(f"{label}  {line}")
 
     # -- checkpoints -------------------------------------------------------------------------------------------------
 
