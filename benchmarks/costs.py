@@ -12,11 +12,7 @@ import argparse
 
 import torch
 
-from engine import BATCH, about_to_fit, endless, images
-from lockgate.engine.device import make_fabric
-from lockgate.engine.fit import Fit
-from lockgate.engine.run import place
-from lockgate.engine.setup import build_learner
+from engine import BATCH, begun, endless, images
 from lockgate.memory.herding import herding
 from lockgate.types import Examples, Task
 from timing import interleaved, table
@@ -25,20 +21,10 @@ TRAIN = 12_000
 """Images of a task, about as many as in Split MNIST."""
 
 
-def fit_of(method: str, data: Examples) -> Fit:
-    experiment = endless(method, BATCH)
-    task = Task(0, (0, 1), data, data, data)
-    learner = build_learner(experiment, tuple(data.x.shape[1:]))
-    learner.begin_task(task)
-    fabric = make_fabric(experiment)
-    place(learner, experiment, fabric.device)
-    return about_to_fit(fabric, learner, task, experiment)
-
-
 def fisher(rounds: int) -> list[object]:
     data = images(TRAIN)
-    fit = fit_of("ewc-online", data)
     task = Task(0, (0, 1), data, data, data)
+    fit = begun(endless("ewc-online", BATCH), task)
     steps = min(10, fit.phase.steps)
 
     def some_steps() -> None:
@@ -59,7 +45,8 @@ def herd(rounds: int) -> list[object]:
 def data_path(rounds: int, name: str, shape: tuple[int, int, int], count: int) -> list[object]:
     rng = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (count, *shape), dtype=torch.uint8, generator=rng)
-    fit = fit_of("finetune", Examples(x, torch.zeros(count, dtype=torch.int64), torch.zeros(count, dtype=torch.int64)))
+    data = Examples(x, torch.zeros(count, dtype=torch.int64), torch.zeros(count, dtype=torch.int64))
+    fit = begun(endless("finetune", BATCH), Task(0, (0, 1), data, data, data))
     order = torch.randperm(count, generator=rng)
     found = interleaved({"draw": lambda: fit.draw(order, 3)}, rounds, repeat=50)
     return [f"data path, {name}, microseconds a sample", f"{1e6 * found['draw'] / min(BATCH, count):.2f}", "10"]

@@ -9,7 +9,6 @@ turn; the ratio is that of the fastest rounds, since noise only ever adds time.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from lockgate.engine.progress import Progress
 from lockgate.engine.setup import build_learner, validated
 from lockgate.methods.base import Learner
 from lockgate.types import Examples, Task
+from timing import interleaved
 
 BATCH = 128
 
@@ -51,6 +51,22 @@ def endless(method: str, batch_size: int, **options: Any) -> Experiment:
     return experiment
 
 
+def begun(experiment: Experiment, task: Task) -> Fit:
+    """Training on the first task, of a fresh learner."""
+    torch.manual_seed(0)
+    learner = build_learner(experiment, tuple(task.train.x.shape[1:]))
+    learner.begin_task(task)
+    fabric = make_fabric(experiment)
+    place(learner, experiment, fabric.device)
+    return about_to_fit(fabric, learner, task, experiment)
+
+
+def epoch(fit: Fit, number: int = 0) -> None:
+    """All steps of an epoch, without the evaluation at its end."""
+    fit.state.step, fit.state.sums = 0, {}
+    fit.train_epoch(number)
+
+
 def about_to_fit(fabric: Any, learner: Learner, task: Task, experiment: Experiment) -> Fit:
     """Training on ``task``, which has begun."""
     phase = task_phase(learner, task, task.train, experiment)
@@ -58,21 +74,10 @@ def about_to_fit(fabric: Any, learner: Learner, task: Task, experiment: Experime
 
 
 def our_loop(steps: int, method: str = "finetune") -> Callable[[], None]:
-    """One epoch of the engine, without its end-of-epoch evaluation."""
-    experiment = endless(method, BATCH)
+    """One epoch of the engine."""
     data = images(steps * BATCH)
-    task = Task(0, (0, 1), data, data, data)
-    learner = build_learner(experiment, (1, 28, 28))
-    learner.begin_task(task)
-    fabric = make_fabric(experiment)
-    place(learner, experiment, fabric.device)
-    fit = about_to_fit(fabric, learner, task, experiment)
-
-    def epoch() -> None:
-        fit.state.step, fit.state.sums = 0, {}
-        fit.train_epoch(5)
-
-    return epoch
+    fit = begun(endless(method, BATCH), Task(0, (0, 1), data, data, data))
+    return lambda: epoch(fit, 5)
 
 
 def bare_loop(steps: int) -> Callable[[], None]:
@@ -108,15 +113,7 @@ def bare_loop(steps: int) -> Callable[[], None]:
 
 def compare(loops: dict[str, Callable[[], None]], images_per_round: int, rounds: int) -> dict[str, float]:
     """Samples per second of each loop, measured in turns; each loop's fastest round counts."""
-    best = dict.fromkeys(loops, float("inf"))
-    for loop in loops.values():
-        loop()  # warm up
-    for _ in range(rounds):
-        for name, loop in loops.items():
-            start = time.perf_counter()
-            loop()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return {name: images_per_round / seconds for name, seconds in best.items()}
+    return {name: images_per_round / seconds for name, seconds in interleaved(loops, rounds, of=min).items()}
 
 
 def main() -> None:

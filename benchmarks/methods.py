@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import torch
 
-from engine import BATCH, about_to_fit, compare, endless, images
+from engine import BATCH, about_to_fit, compare, endless, epoch, images
 from lockgate.engine.device import make_fabric
-from lockgate.engine.run import place
+from lockgate.engine.loading import place
 from lockgate.engine.setup import build_learner
 from lockgate.methods import METHODS
 from lockgate.types import Examples, Task
@@ -43,12 +43,7 @@ def second_task(method: str, steps: int) -> Callable[[], None]:
     chosen = torch.randperm(len(train))[: len(data)]
     train = Examples(*train.batch(chosen))
     fit = about_to_fit(fabric, learner, dataclasses.replace(task, train=train), experiment)
-
-    def epoch() -> None:
-        fit.state.step, fit.state.sums = 0, {}
-        fit.train_epoch(0)
-
-    return epoch
+    return lambda: epoch(fit)
 
 
 def main() -> None:

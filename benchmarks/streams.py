@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from engine import about_to_fit, endless, images
+from engine import about_to_fit, endless, epoch, images
 from lockgate.engine.device import make_fabric
 from lockgate.engine.fit import Fit
 from lockgate.engine.loading import place
@@ -59,11 +59,6 @@ def shut_all_but(count: int, learner, task: int) -> None:
         excite.weight.zero_()
         excite.bias.fill_(-1.0)
         excite.bias[(torch.arange(count) + task * 3) % layer.width] = 1.0
-
-
-def epoch(fit: Fit) -> None:
-    fit.state.step, fit.state.sums = 0, {}
-    fit.train_epoch(0)
 
 
 def peak(tasks: int, steps: int, method: str) -> None:

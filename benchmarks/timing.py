@@ -12,8 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 
-def interleaved(functions: Mapping[str, Callable[[], object]], rounds: int, repeat: int = 1) -> dict[str, float]:
-    """Median seconds of one call of each function, measured turn by turn, ``repeat`` calls at a time."""
+def interleaved(
+    functions: Mapping[str, Callable[[], object]],
+    rounds: int,
+    repeat: int = 1,
+    of: Callable[[list[float]], float] = statistics.median,
+) -> dict[str, float]:
+    """Seconds of one call of each function, measured turn by turn, ``repeat`` calls at a time; the median round."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         for _ in range(2 * repeat):
@@ -24,7 +29,7 @@ def interleaved(functions: Mapping[str, Callable[[], object]], rounds: int, repe
             for _ in range(repeat):
                 function()
             seconds[name].append((time.process_time() - start) / repeat)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    return {name: of(values) for name, values in seconds.items()}
 
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:

@@ -15,12 +15,11 @@ import dataclasses
 
 import torch
 
-from engine import about_to_fit
+from engine import begun, epoch
 from lockgate.config import Experiment, RuntimeConfig, merge
-from lockgate.engine.device import make_fabric, prepare_process
+from lockgate.engine.device import prepare_process
 from lockgate.engine.fit import Fit
-from lockgate.engine.run import place
-from lockgate.engine.setup import build_learner, build_scenario, experiment_from
+from lockgate.engine.setup import build_scenario, experiment_from
 from lockgate.evaluation.accuracy import accuracy
 from lockgate.recipes.presets import short
 from lockgate.types import Examples, Task
@@ -43,20 +42,6 @@ def mnist(method: str, given: argparse.Namespace, **options: object) -> Experime
     if given.epochs:
         changes["epochs"] = given.epochs
     return experiment_from(merge(base, changes))
-
-
-def begun(experiment: Experiment, task: Task) -> Fit:
-    torch.manual_seed(0)
-    learner = build_learner(experiment, (1, 28, 28))
-    learner.begin_task(task)
-    fabric = make_fabric(experiment)
-    place(learner, experiment, fabric.device)
-    return about_to_fit(fabric, learner, task, experiment)
-
-
-def epoch(fit: Fit, number: int) -> None:
-    fit.state.step, fit.state.sums = 0, {}
-    fit.train_epoch(number)
 
 
 def parking(given: argparse.Namespace) -> None:

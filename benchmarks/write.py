@@ -29,7 +29,7 @@ def commands(runs: list[Path]) -> list[list[str]]:
     for run in runs:
         resnet = RunFolder(run).experiment().backbone == "resnet18"
         inference.append(["inference.py", str(run), "--batch", *(["64", "1"] if resnet else ["256", "1"])])
-    others = ("training.py", "tasks.py", "costs.py", "engine.py", "gates.py", "streams.py")
+    others = ("training.py", "tasks.py", "costs.py", "engine.py", "gates.py", "methods.py", "streams.py")
     return [*inference, *([name] for name in others)]
 
 
