@@ -45,16 +45,17 @@ def test_the_transposed_map_is_torchs_transposed_convolution(kernel, stride):
     torch.testing.assert_close(TransposedMap(stride)(x, conv.weight.transpose(0, 1), conv.bias), conv(x))
 
 
-@pytest.mark.parametrize("linear", [True, False])
-def test_layers_start_as_torchs_do(linear):
+@pytest.mark.parametrize("map_", [LinearMap(), TransposedMap(1), TransposedMap(2)])
+def test_a_new_layer_keeps_the_scale_of_its_input(map_):
+    """He et al. (2015): twice the variance, which a ReLU halves; the last layer, with no ReLU, keeps it as it is."""
     torch.manual_seed(0)
-    layer = WeightMasked(64, 32, (4, 4), LinearMap() if linear else TransposedMap(1))
-    layer.add_task()
-    torchs = nn.Linear(64, 32 * 16) if linear else nn.ConvTranspose2d(64, 32, 4)
-    for ours, theirs in ((layer.weight, torchs.weight), (layer.biases[0], torchs.bias)):
-        assert ours.numel() == theirs.numel()
-        assert ours.abs().max().item() == pytest.approx(theirs.abs().max().item(), rel=0.1)
-        assert ours.std().item() == pytest.approx(theirs.std().item(), rel=0.25)
+    for last, variance in ((False, 2.0), (True, 1.0)):
+        layer = UnitMasked(64, 32, (4, 4), map_, last)
+        layer.add_task()
+        x = torch.randn(64, 64) if map_ == LinearMap() else torch.randn(16, 64, 12, 12)
+        out = map_(x, layer.weight, layer.biases[0])
+        inner = out if map_ == LinearMap() else out[:, :, 4:-4, 4:-4]  # fewer inputs meet at the edges
+        assert inner.var().item() == pytest.approx(variance, rel=0.1)
 
 
 def test_a_mask_over_units_multiplies_what_comes_after_the_activation():

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.layers.hat import Attentive, both_used
+from lockgate.layers.init import he_deviation
 from lockgate.layers.parts import Then
 
 
@@ -29,8 +30,8 @@ class Map(Protocol):
         """Apply it."""
         ...
 
-    def fan(self, shape: torch.Size) -> int:
-        """The fan-in by which torch initialises such a layer."""
+    def fan(self, shape: torch.Size) -> float:
+        """Inputs that each output is a sum of."""
         ...
 
     def bias_shape(self, shape: torch.Size) -> tuple[int, ...]:
@@ -48,7 +49,7 @@ class LinearMap:
         rows = weight.permute(0, 2, 3, 1).reshape(-1, c_in).contiguous()
         return F.linear(x, rows, bias.flatten()).reshape(len(x), c_out, height, width)
 
-    def fan(self, shape: torch.Size) -> int:
+    def fan(self, shape: torch.Size) -> float:
         """c_in."""
         return shape[1]
 
@@ -68,9 +69,9 @@ class TransposedMap:
         # In one layout, whatever was cut away: kernels, and so bits, depend on it.
         return F.conv_transpose2d(x, weight.transpose(0, 1).contiguous(), bias, self.stride)
 
-    def fan(self, shape: torch.Size) -> int:
-        """c_out H W, as torch has it: it takes the second dimension of its transposed weight for the inputs."""
-        return math.prod(shape) // shape[1]
+    def fan(self, shape: torch.Size) -> float:
+        """c_in H W, fewer by the stride: so many of them meet at a pixel, but at the edges."""
+        return math.prod(shape[1:]) / self.stride**2
 
     def bias_shape(self, shape: torch.Size) -> tuple[int, ...]:
         """(c_out,)."""
@@ -86,12 +87,11 @@ class Growing(Attentive):
         super().__init__(torch.empty(c_out, c_in, *sides))
         self.map, self.last = map_, last
         self.biases = nn.ParameterList()
-        self._initialise(self.weight.data, self.weight.shape)
+        self._initialise(self.weight.data)
         self.register_buffer("used", torch.zeros(self._mask_shape(), dtype=torch.bool))
 
-    def _initialise(self, tensor: Tensor, shape: torch.Size) -> None:
-        bound = 1 / math.sqrt(self.map.fan(shape))  # torch's own, of nn.Linear and nn.ConvTranspose2d
-        nn.init.uniform_(tensor, -bound, bound)
+    def _initialise(self, weight: Tensor) -> None:
+        nn.init.normal_(weight, std=he_deviation(self.map.fan(weight.shape), self.last))
 
     def _mask_shape(self) -> tuple[int, ...]:
         raise NotImplementedError
@@ -100,9 +100,7 @@ class Growing(Attentive):
         """An embedding and a bias for one more task; those of earlier tasks stop learning."""
         self.add_embedding(self._mask_shape())
         self.biases.requires_grad_(False)
-        bias = torch.empty(self.map.bias_shape(self.weight.shape))
-        self._initialise(bias, self.weight.shape)
-        self.biases.append(nn.Parameter(bias))
+        self.biases.append(nn.Parameter(torch.zeros(self.map.bias_shape(self.weight.shape))))
 
     def weight_of(self, task: int, c_in: int) -> Tensor:
         """The weight at the width of the time of ``task``, which reads ``c_in`` channels."""
@@ -143,7 +141,7 @@ class Growing(Attentive):
         if (c_out, c_in) == tuple(old.shape[:2]):
             return
         weight = torch.empty(c_out, c_in, *old.shape[2:])
-        self._initialise(weight, weight.shape)
+        self._initialise(weight)
         weight = weight.to(old.device)
         weight[: old.shape[0], : old.shape[1]] = old
         self.weight = nn.Parameter(weight)

@@ -10,6 +10,14 @@ from torch import Tensor, nn
 Init = Literal["he", "torch"]
 
 
+def he_deviation(fan: float, last: bool = False) -> float:
+    """Deviation of weights with ``fan`` inputs an output that keeps the scale of a signal (He et al. 2015).
+
+    ``last``: no ReLU follows that would halve it.
+    """
+    return math.sqrt((1 if last else 2) / fan)
+
+
 def initialise(weight: Tensor, bias: Tensor | None, init: Init) -> None:
     """Fill a convolution's or a linear map's weight (c_out, c_in, ...) and bias in place."""
     if init == "he":

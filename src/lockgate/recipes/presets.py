@@ -11,12 +11,9 @@ from lockgate.errors import ConfigError
 
 CLASS_INCREMENTAL = ("ccgn-episodic", "ccgn-generative")
 GATED = ("ccgn", *CLASS_INCREMENTAL)
-GENERATIVE_RIVALS = ("dgm", "cgen")
+GENERATIVE = ("ccgn-generative", "dgm", "cgen")
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
-
-# What five tasks of MNIST bear in about 25 minutes of one core.
-_SHORT_RIVALS_GAN: dict[str, Any] = {"gan_iterations": 600}
 
 # The supplement's generators: 200,000 iterations of five critic steps and one of the generator. For GPUs.
 _PAPER_GAN: dict[str, Any] = {
@@ -93,6 +90,8 @@ _SHORT: dict[str, dict[str, Any]] = {
         "epochs": 10,
         "optim": OptimConfig(batch_size=64),
         "ours": {"sparsity": 0.5, "patience": 3, "settle": 0.45},
+        "streams": {"sparsity": 0.7, "patience": 1, "gate_lr": 5.0, "rehearsal": 32, "shift": 2, "warp": 0.1},
+        "generative": {"epochs": 5},  # the generators take their time too
     },
     "cifar10": {
         **_RESNET,
@@ -124,8 +123,7 @@ def paper(method: str, dataset: str) -> Experiment:
 def short(method: str, dataset: str) -> Experiment:
     """A schedule of a few epochs a task: gates learn at three times the network's rate, or they would not close."""
     DATASETS.require(dataset)
-    generators = _SHORT_RIVALS_GAN if method in GENERATIVE_RIVALS else {}
-    experiment = _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, generators)
+    experiment = _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
     rival = _RIVALS.get(method, {})
     return replace(
         experiment,
@@ -138,9 +136,10 @@ def _experiment(
     method: str, dataset: str, row: dict[str, Any], gates: dict[str, Any], generators: dict[str, Any]
 ) -> Experiment:
     ours = {**gates, **row.get("ours", {})} if method in GATED else {}
+    common = {key: value for key, value in row.items() if key not in ("ours", "streams", "generative")}
     if method in CLASS_INCREMENTAL:
         ours |= row.get("streams", {})
-    if method in ("ccgn-generative", *GENERATIVE_RIVALS):
+    if method in GENERATIVE:
         ours |= generators
-    common = {key: value for key, value in row.items() if key not in ("ours", "streams")}
+        common |= row.get("generative", {})
     return Experiment(method=method, dataset=dataset, options=ours, **common)

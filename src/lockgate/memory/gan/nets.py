@@ -15,6 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from lockgate.layers.growing import TransposedMap
+from lockgate.layers.init import he_deviation
+
 LATENT = 128
 """Size of the noise vector."""
 
@@ -70,14 +73,14 @@ def grid(images: Tensor) -> Tensor:
 def make_generator(image_shape: tuple[int, int, int], width: float = 1.0) -> Generator:
     """The supplement's generator for images of this shape (C, H, W): MNIST's for 1x28x28, else the colour one."""
     plan = plan_generator(image_shape, width)
-    return Generator(_sequential(plan), plan.low)
+    return Generator(_initialised(_sequential(plan)), plan.low)
 
 
 def make_critic(image_shape: tuple[int, int, int], width: float = 1.0) -> nn.Sequential:
     """The supplement's critic (discriminator) for images of this shape: (B, C, H, W) to (B, 1)."""
     if image_shape == (1, 28, 28):
-        return _critic(image_shape, (64, 128, 256), 5, nn.ReLU(), width)
-    return _critic(image_shape, (128, 256, 512), 3, nn.LeakyReLU(0.01), width)
+        return _initialised(_critic(image_shape, (64, 128, 256), 5, nn.ReLU(), width))
+    return _initialised(_critic(image_shape, (128, 256, 512), 3, nn.LeakyReLU(0.01), width))
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,23 @@ def _critic(
         parts += [nn.Conv2d(c_in, c_out, kernel, stride=2, padding=kernel // 2), act]
         c_in, height, side = c_out, math.ceil(height / 2), math.ceil(side / 2)
     return nn.Sequential(*parts, nn.Flatten(), nn.Linear(c_in * height * side, 1))
+
+
+def _initialised(net: nn.Sequential) -> nn.Sequential:
+    """``net`` with every layer keeping the scale of its input; the supplement does not say how its networks start.
+
+    As torch starts them, signals shrink from layer to layer. Where there is no BatchNorm, as for MNIST, all images of a
+    generator are then alike for hundreds of iterations.
+    """
+    layers = [layer for layer in net if isinstance(layer, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d))]
+    for layer in layers:
+        fan: float = layer.weight[0].numel()  # (c_out, c_in, ...)
+        if isinstance(layer, nn.ConvTranspose2d):  # (c_in, c_out, H, W)
+            fan = TransposedMap(layer.stride[0]).fan(layer.weight.transpose(0, 1).shape)
+        nn.init.normal_(layer.weight, std=he_deviation(fan, last=layer is layers[-1]))
+        assert layer.bias is not None
+        nn.init.zeros_(layer.bias)
+    return net
 
 
 def scaled(channels: int, width: float) -> int:

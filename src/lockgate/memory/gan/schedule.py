@@ -62,11 +62,11 @@ class GanOptions:
     """Options of every method that trains GANs. Defaults fit two cores; the `paper` recipe sets the supplement's."""
 
     gan_width: float = option(0.25, "Channels of generators and critics, as a factor on the supplement's.", gt=0)
-    gan_iterations: int = option(2000, "Generator steps a task, in hundreds if more. Paper: 200,000.", ge=1)
-    gan_critic_steps: int = option(3, "Critic steps for each generator step. Paper: 5.", ge=1)
+    gan_iterations: int = option(1000, "Generator steps a task, in hundreds if more. Paper: 200,000.", ge=1)
+    gan_critic_steps: int = option(2, "Critic steps for each generator step. Paper: 5.", ge=1)
     gan_penalty_every: int = option(2, "Critic steps between two gradient penalties. Paper: 1, in each.", ge=1)
-    gan_batch_size: int = option(64, "Images in a step of the GAN. Paper: 64.", ge=2)
-    gan_lr: float = option(3e-4, "Learning rate of the GAN. Paper: 1e-4.", gt=0)
+    gan_batch_size: int = option(32, "Images in a step of the GAN. Paper: 64.", ge=2)
+    gan_lr: float = option(1e-3, "Learning rate of the GAN. Paper: 1e-4.", gt=0)
 
     @property
     def gan(self) -> GanSchedule:
