@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -91,6 +92,28 @@ def test_there_is_no_sparsity_before_the_patience_is_over(world, patience):
         learner.epoch = epoch
         assert ("sparsity" in learner.loss(batch_of(scenario.tasks[0].train))) == (epoch >= patience)
     assert learner.first_selectable_epoch == patience
+
+
+def test_earned_sparsity_weighs_what_was_learnt(world):
+    """1 - class loss / log(classes), not below zero, without a gradient of its own; evaluation is as Eq. 5 has it."""
+    for bias, right in (((0.0, 0.0), 0.0), ((9.0, -9.0), 1.0), ((-9.0, 9.0), 0.0), ((0.5, 0.0), None)):
+        parts, shut = [], []
+        for earned in (False, True):
+            learner, scenario = world(patience=0, earned=earned)
+            learner.begin_task(scenario.tasks[0])
+            x, y, task = batch_of(scenario.tasks[0].train)
+            with torch.no_grad():
+                learner.heads[0].weight.zero_()
+                learner.heads[0].bias.copy_(torch.tensor(bias))
+            torch.manual_seed(1)  # the same gate noise
+            parts.append(learner.train().loss(Batch(x, torch.zeros_like(y), task)))
+            shut.append(learner.eval().loss(Batch(x, torch.zeros_like(y), task))["sparsity"])
+        share = max(0.0, 1 - parts[1]["class"].item() / math.log(2))
+        assert right is None or share == pytest.approx(right, abs=1e-3)
+        torch.testing.assert_close(parts[1]["sparsity"], share * parts[0]["sparsity"])
+        torch.testing.assert_close(shut[0], shut[1])
+        (gradient,) = torch.autograd.grad(parts[1]["sparsity"], learner.heads[0].bias, allow_unused=True)
+        assert gradient is None
 
 
 def test_sparsity_pushes_every_gate_towards_shut(world):

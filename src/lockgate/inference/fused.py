@@ -1,7 +1,7 @@
 """All streams as one network, their channels side by side: the fewest calls for a small batch.
 
-What reads the image is one convolution for all streams. Deeper layers are one convolution a stream, since grouped
-convolutions are slower on CPU; gates are batched matrix products, and all that is done element by element is done once.
+What reads the image is one convolution for all streams. Deeper layers are one convolution a stream, since streams
+differ in width; gates are batched matrix products, and all that is done element by element is done once.
 """
 
 from __future__ import annotations

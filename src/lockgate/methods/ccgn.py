@@ -7,9 +7,10 @@ end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> r
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,11 @@ class CCGNOptions:
 
     sparsity: float = option(1.0, "Coefficient lambda_s of the sparsity objective (Eq. 5). Paper: 0.5 or 1.", ge=0)
     patience: int = option(1, "Epochs before the sparsity objective sets in. Paper: 0 to 20.", ge=0)
+    earned: bool = option(
+        False,
+        "While training, weigh the sparsity objective by how far the class loss is below chance: gates close as the "
+        "task is learnt, and not before.",
+    )
     gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)
     open_bias: float = option(OPEN_BIAS, "Start of the gates' last bias; positive: gates start open.")
     settle: float = option(
@@ -118,7 +124,16 @@ class CCGN(Learner):
         losses = {"class": self.cross_entropy(self.heads[task](stream.features), batch.y)}
         if self.epoch >= self.options.patience and not settling:
             losses["sparsity"] = self.options.sparsity * sparsity(stream.gates)
+            if self.options.earned and self.training:
+                losses["sparsity"] = losses["sparsity"] * self._earned(losses["class"])
         return losses
+
+    def _earned(self, class_loss: Tensor) -> Tensor:
+        """1 where the class loss is zero, 0 where it is no better than chance. No gradient."""
+        head = cast(nn.Linear, self.heads[-1])
+        if head.out_features == 1:  # nothing to learn
+            return torch.ones_like(class_loss)
+        return (1 - class_loss.detach() / math.log(head.out_features)).clamp(min=0)
 
     def after_backward(self) -> None:
         """Locked filters get no gradient."""

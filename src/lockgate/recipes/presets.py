@@ -102,11 +102,12 @@ _SHORT: dict[str, dict[str, Any]] = {
         "ours": {"sparsity": 0.8, "patience": 7, "gate_lr": 5.0, "settle": 0.35, "open_bias": 2.5, "grow": 0.35},
     },
     "imagenet50": {"epochs": 10, **_RESNET},
-    # Folders can be small: a few steps do not close gates, so layers grow instead of running out.
+    # Folders can be small: a few steps do not close gates, so layers grow instead of running out. They can also be
+    # hard: gates must not close before something is learnt.
     "folder": {
         "epochs": 20,
         "optim": OptimConfig(batch_size=16),
-        "ours": {"patience": 4, "gate_lr": 10.0, "grow": 0.3},
+        "ours": {"patience": 4, "earned": True, "gate_lr": 10.0, "settle": 0.3, "grow": 0.3},
     },
     "synthetic": {"epochs": 4, "optim": OptimConfig(batch_size=32)},
 }

@@ -1,4 +1,4 @@
-"""Records in, words and pictures out: plain-text tables for the terminal and one self-contained HTML page per run.
+"""Records in, words and pictures out: tables for the terminal, self-contained HTML pages, Markdown, CSV and SVG.
 
 Nothing here imports torch: a report can be written on any machine that holds the run folder.
 
@@ -6,5 +6,6 @@ Nothing here imports torch: a report can be written on any machine that holds th
     words     numbers and verdicts as a reader wants them
     text      tables for the terminal
     svg       the few drawing primitives; figures, the charts made of them
-    page      page.html + style.html -> run/report.html
+    page      base.html + page.html -> run/report.html; runs_page, several runs side by side
+    paper     every published number; results, ours beside them; tables, exhibit_figures and exhibit_page show them
 """
