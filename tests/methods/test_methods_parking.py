@@ -96,6 +96,11 @@ def test_a_silent_layer_keeps_its_liveliest_channel():
     gate.images.fill_(100)
     gate.park(0.5)
     assert int((~gate.parked).sum()) == 1
+    (alive,) = torch.nonzero(~gate.parked)
+    gate.fires.copy_(torch.arange(8.0) != alive)
+    gate.images.fill_(100)
+    gate.park(0.5, for_good=True)  # the one that was left is kept, though all others would now be livelier
+    assert torch.nonzero(~gate.parked).tolist() == [alive.tolist()]
 
 
 def test_parking_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task():
@@ -112,8 +117,9 @@ def test_parking_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task()
     assert all(not layer.gate(0).parked.any() for layer in learner.gated.values())
 
 
-def test_a_parked_filter_whose_gate_would_fire_again_is_computed_again():
-    learner, task = begun("simple_cnn", park=0.5, look=1)
+@pytest.mark.parametrize("settling", [False, True])
+def test_a_parked_filter_whose_gate_would_fire_again_is_computed_again_unless_the_task_settles(settling):
+    learner, task = begun("simple_cnn", park=0.5, look=1, settle=0.5)
     learner.train()
     layer = learner.gated["conv1"]
     excite = layer.gate(0).excite
@@ -126,8 +132,9 @@ def test_a_parked_filter_whose_gate_would_fire_again_is_computed_again():
         if step == 2:
             with torch.no_grad():
                 excite.bias[2] = 20.0
+            learner.progress = 0.6 if settling else 0.4
         learner.step = step
         learner(Batch(task.train.x, task.train.y, task.train.task))
         computed.append(2 in layer.writes.get(0, torch.arange(layer.width)).tolist())
     # Silent in steps 0 and 1: parked by the looks of steps 1 and 2. It would have fired in step 2: back in step 3.
-    assert computed == [True, False, False, True, True]
+    assert computed == ([True, False, False, False, False] if settling else [True, False, False, True, True])

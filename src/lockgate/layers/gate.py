@@ -80,11 +80,17 @@ class ChannelGate(nn.Module):
             self.images += len(x)
         return gate * (self.seal & ~self.parked)
 
-    def park(self, below: float) -> None:
-        """Park the channels that fired for less than ``below`` of the images since the last look, and count anew."""
+    def park(self, below: float, for_good: bool = False) -> None:
+        """Park the channels that fired for less than ``below`` of the images since the last look, and count anew.
+
+        ``for_good``: what is parked already stays so, whatever its gate would have done.
+        """
         rate = ranks.from_rank_zero(self.fires / self.images.clamp(min=1))
-        self.parked.copy_(rate < below)
-        self.parked[rate.argmax()] = False  # a layer with nothing to compute would cut the stream
+        held = self.parked & for_good
+        self.parked.copy_((rate < below) | held)
+        self.parked[rate.masked_fill(held, -1.0).argmax()] = (
+            False  # a layer with nothing to compute would cut the stream
+        )
         self.fires.zero_()
         self.images.zero_()
 

@@ -54,7 +54,7 @@ class CCGNOptions:
     park: float = option(
         0.0,
         "While sparsity is at work, stop computing filters whose gates fired for less than this share of the images of "
-        "`look` steps; 0: compute all.",
+        "`look` steps; 0: compute all. What is parked when the task settles stays shut.",
         ge=0,
         lt=1,
     )
@@ -117,16 +117,20 @@ class CCGN(Learner):
         task = len(self.heads) - 1
         if self.training and self.options.park and self.step % self.options.look == 0 and self.step != self.looked_at:
             self.park(task)
-        settling = self.progress >= 1 - self.options.settle
         for layer in self.gated.values():
-            layer.gate(task).noisy = not settling
+            layer.gate(task).noisy = not self.settling
         stream = self.backbone(self.input(batch.x), task)
         losses = {"class": self.cross_entropy(self.heads[task](stream.features), batch.y)}
-        if self.epoch >= self.options.patience and not settling:
+        if self.epoch >= self.options.patience and not self.settling:
             losses["sparsity"] = self.options.sparsity * sparsity(stream.gates)
             if self.options.earned and self.training:
                 losses["sparsity"] = losses["sparsity"] * self._earned(losses["class"])
         return losses
+
+    @property
+    def settling(self) -> bool:
+        """Whether the task is near its end: gates decide without noise, and sparsity rests."""
+        return self.progress >= 1 - self.options.settle
 
     def _earned(self, class_loss: Tensor) -> Tensor:
         """1 where the class loss is zero, 0 where it is no better than chance. No gradient."""
@@ -167,9 +171,12 @@ class CCGN(Learner):
     # -- parking -----------------------------------------------------------------------------------------------------
 
     def park(self, task: int) -> None:
-        """Now and then, park what stayed silent since the last look, if sparsity was at work all the time."""
+        """Now and then, park what stayed silent since the last look, if sparsity was at work all the time.
+
+        While settling nothing comes back: with sparsity at rest, gates would open again that it had shut.
+        """
         for layer in self.gated.values():
-            layer.gate(task).park(self.options.park if self.looked_sparse else 0.0)
+            layer.gate(task).park(self.options.park if self.looked_sparse else 0.0, for_good=self.settling)
         self.looked_at.fill_(self.step)
         self.looked_sparse.fill_(self.epoch >= self.options.patience)
         self.wire([task])
