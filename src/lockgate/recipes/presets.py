@@ -59,6 +59,7 @@ _RIVALS: dict[str, dict[str, Any]] = {
     "full-replay": {"optim": {"selection": "last"}},
     "icarl": {"optim": {"selection": "last"}},
     "agem": {"optim": {"selection": "last"}},
+    "cgen": {"optim": {"selection": "last"}},
     "ewc-online": {"options": {"strength": 1e5}},  # van de Ven et al. (2022) on split MNIST
 }
 
