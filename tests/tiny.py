@@ -7,8 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lockgate.config import Experiment, merge
-from lockgate.engine.setup import experiment_from
+import torch
+
+from lockgate.config import DataConfig, Experiment, ModelConfig, merge
+from lockgate.engine.setup import build_learner, build_scenario, experiment_from, validated
+from lockgate.methods.base import Learner
+from lockgate.scenario import Scenario
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
@@ -65,3 +69,32 @@ def sign(checkpoint: Path) -> None:
         manifest["files"][name] = hashlib.sha256((checkpoint / name).read_bytes()).hexdigest()
     manifest["self"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
     file.write_text(json.dumps(manifest))
+
+
+def world(
+    method: str = "ccgn", backbone: str = "simple_cnn", width: int = 6, tasks: int = 3, **options: Any
+) -> tuple[Learner, Scenario]:
+    """A learner that has seen nothing, and its tasks: synthetic images, a narrow network, the method's own defaults."""
+    experiment = validated(
+        Experiment(
+            method=method,
+            dataset="synthetic",
+            backbone=backbone,
+            tasks=tasks,
+            data=DataConfig(synthetic_classes=2 * tasks, synthetic_per_class=20),
+            model=ModelConfig(width=width, blocks=(1, 1)),
+            options=options,
+        )
+    )
+    scenario = build_scenario(experiment)
+    torch.manual_seed(0)
+    return build_learner(experiment, scenario.image_shape), scenario
+
+
+@torch.no_grad()
+def vary_gates(learner: Any, task: int) -> None:
+    """Make the gates of a task depend on the image: some never fire, some always, some now and then."""
+    for layer in learner.gated.values():
+        excite = layer.gate(task).excite
+        excite.weight.normal_(0, 2)
+        excite.bias.copy_(torch.linspace(-4, 4, layer.width)[torch.randperm(layer.width)])

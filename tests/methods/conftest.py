@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
-from lockgate.config import DataConfig, Experiment, ModelConfig
-from lockgate.engine.setup import build_learner, build_scenario, validated
+import tiny
 from lockgate.methods.base import Learner
 from lockgate.scenario import Scenario
 from lockgate.types import Batch, Task
@@ -18,24 +16,7 @@ from lockgate.types import Batch, Task
 @pytest.fixture
 def world() -> Callable[..., tuple[Learner, Scenario]]:
     """``world(method, backbone, width=..., **options)`` gives a learner that has seen nothing, and its tasks."""
-
-    def make(method: str = "ccgn", backbone: str = "simple_cnn", width: int = 6, tasks: int = 3, **options: Any):
-        experiment = validated(
-            Experiment(
-                method=method,
-                dataset="synthetic",
-                backbone=backbone,
-                tasks=tasks,
-                data=DataConfig(synthetic_classes=2 * tasks, synthetic_per_class=20),
-                model=ModelConfig(width=width, blocks=(1, 1)),
-                options=options,
-            )
-        )
-        scenario = build_scenario(experiment)
-        torch.manual_seed(0)
-        return build_learner(experiment, scenario.image_shape), scenario
-
-    return make
+    return tiny.world
 
 
 @pytest.fixture
@@ -44,11 +25,7 @@ def stir() -> Callable[[Learner, int], None]:
 
     def stir_gates(learner: Learner, task: int) -> None:
         torch.manual_seed(100 + task)
-        with torch.no_grad():
-            for layer in learner.gated.values():
-                excite = layer.gate(task).excite
-                excite.weight.normal_(0, 2)
-                excite.bias.copy_(torch.linspace(-4, 4, layer.width)[torch.randperm(layer.width)])
+        tiny.vary_gates(learner, task)
 
     return stir_gates
 
