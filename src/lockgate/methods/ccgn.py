@@ -47,7 +47,8 @@ class CCGNOptions:
     open_bias: float = option(OPEN_BIAS, "Start of the gates' last bias; positive: gates start open.")
     settle: float = option(
         0.0,
-        "Share of a task's steps, at its end, in which gates decide without noise and the sparsity objective rests.",
+        "Share of a task's steps, at its end, in which gates decide without noise, the sparsity objective rests and "
+        "statistics of BatchNorm are held.",
         ge=0,
         lt=1,
     )
@@ -119,7 +120,8 @@ class CCGN(Learner):
             self.park(task)
         for layer in self.gated.values():
             layer.gate(task).noisy = not self.settling
-        stream = self.backbone(self.input(batch.x), task)
+        with evaluating(*(self.norms(task) if self.settling else [])):
+            stream = self.backbone(self.input(batch.x), task)
         losses = {"class": self.cross_entropy(self.heads[task](stream.features), batch.y)}
         if self.epoch >= self.options.patience and not self.settling:
             losses["sparsity"] = self.options.sparsity * sparsity(stream.gates)
@@ -129,8 +131,17 @@ class CCGN(Learner):
 
     @property
     def settling(self) -> bool:
-        """Whether the task is near its end: gates decide without noise, and sparsity rests."""
+        """Whether the task is near its end: gates decide without noise, sparsity rests, and statistics stand still.
+
+        Statistics lag behind weights that move. What is learnt under lagging ones is lost when, at the end, the weights
+        stand still and the statistics catch up; so they are held, and the weights follow.
+        """
         return self.progress >= 1 - self.options.settle
+
+    def norms(self, task: int) -> list[nn.Module]:
+        """Every BatchNorm of a task's stream, those of its gates included."""
+        gates = [layer.gate(task).norm for layer in self.gated.values()]
+        return [*gates, *(norm.norms[task] for group in self.backbone.channels for norm in group.norms)]
 
     def _earned(self, class_loss: Tensor) -> Tensor:
         """1 where the class loss is zero, 0 where it is no better than chance. No gradient."""

@@ -29,6 +29,9 @@ from lockgate.randomness import generator, spawn, spawn_seed
 from lockgate.trainee import evaluating
 from lockgate.types import Batch, Examples, Losses, Task
 
+JUDGED = 256
+"""Rehearsed images that an epoch is judged on, at least: on a batch's few, its choice would be a lottery."""
+
 
 @dataclass(frozen=True)
 class StreamsOptions(CCGNOptions):
@@ -139,7 +142,7 @@ class Streams(CCGN):
         """
         count = -(-self.options.rehearsal // ranks.world_size()) or count  # of this rank
         pool = self.pool(count)
-        rows = self._rows(pool, count).to(pool.x.device)
+        rows = self._rows(pool, count if self.training else max(count, JUDGED)).to(pool.x.device)
         newest = len(self.heads) - 1
         with evaluating(*self._deciding(newest)):
             current = self.backbone(self.input(pool.x[rows]), newest).features
@@ -174,8 +177,7 @@ class Streams(CCGN):
 
     def _deciding(self, task: int) -> list[nn.Module]:
         """Gates and norms of ``task``'s stream: what differs between training and evaluation."""
-        gates: list[nn.Module] = [layer.gate(task) for layer in self.gated.values()]
-        return gates + [norm.norms[task] for group in self.backbone.channels for norm in group.norms]
+        return [*(layer.gate(task) for layer in self.gated.values()), *self.norms(task)]
 
     # -- rehearsal ---------------------------------------------------------------------------------------------------
 

@@ -53,9 +53,11 @@ _PAPER: dict[str, dict[str, Any]] = {
     },
 }
 
-# What a rival needs beyond the schedule that all share. Held-out data are of the current task only, so methods with
+# What a method needs beyond the schedule that all share. Held-out data are of the current task only, so methods with
 # a memory would be judged by what they learnt last: they keep their last epoch.
-_RIVALS: dict[str, dict[str, Any]] = {
+_METHODS: dict[str, dict[str, Any]] = {
+    "ccgn-episodic": {"optim": {"selection": "last"}},
+    "ccgn-generative": {"optim": {"selection": "last"}},
     "full-replay": {"optim": {"selection": "last"}},
     "icarl": {"optim": {"selection": "last"}},
     "agem": {"optim": {"selection": "last"}},
@@ -72,7 +74,12 @@ _RESNET: dict[str, Any] = {
 
 _SHORT: dict[str, dict[str, Any]] = {
     # AdamW and one-cycle reach in a few epochs what SGD needs hundreds for; narrow ResNets fit two cores.
-    "digits": {"epochs": 20, "optim": OptimConfig(batch_size=16), "ours": {"patience": 4, "gate_lr": 10.0}},
+    "digits": {
+        "epochs": 20,
+        "optim": OptimConfig(batch_size=16),
+        "ours": {"patience": 4, "gate_lr": 10.0},
+        "streams": {"settle": 0.5},
+    },
     "mnist": {
         "epochs": 8,
         "optim": OptimConfig(batch_size=64),
@@ -108,7 +115,7 @@ _SHORT: dict[str, dict[str, Any]] = {
     "folder": {
         "epochs": 20,
         "optim": OptimConfig(batch_size=16),
-        "ours": {"patience": 4, "earned": True, "gate_lr": 10.0, "settle": 0.3, "grow": 0.3},
+        "ours": {"patience": 4, "earned": True, "gate_lr": 10.0, "settle": 0.4, "grow": 0.3},
     },
     "synthetic": {"epochs": 4, "optim": OptimConfig(batch_size=32)},
 }
@@ -126,11 +133,11 @@ def short(method: str, dataset: str) -> Experiment:
     """A schedule of a few epochs a task: gates learn at three times the network's rate, or they would not close."""
     DATASETS.require(dataset)
     experiment = _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
-    rival = _RIVALS.get(method, {})
+    own = _METHODS.get(method, {})
     return replace(
         experiment,
-        optim=replace(experiment.optim, **rival.get("optim", {})),
-        options={**experiment.options, **rival.get("options", {})},
+        optim=replace(experiment.optim, **own.get("optim", {})),
+        options={**experiment.options, **own.get("options", {})},
     )
 
 
