@@ -98,7 +98,15 @@ _SHORT: dict[str, dict[str, Any]] = {
         "epochs": 10,
         "optim": OptimConfig(batch_size=64),
         "ours": {"sparsity": 0.5, "patience": 3, "settle": 0.45},
-        "streams": {"sparsity": 0.7, "patience": 1, "gate_lr": 5.0, "rehearsal": 32, "shift": 2, "warp": 0.1},
+        "streams": {
+            "sparsity": 0.7,
+            "patience": 1,
+            "earned": True,
+            "gate_lr": 5.0,
+            "rehearsal": 32,
+            "shift": 2,
+            "warp": 0.1,
+        },
         "generative": {"epochs": 3},  # the generators take their time too
     },
     "cifar10": {
