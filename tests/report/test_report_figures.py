@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import re
 from xml.etree import ElementTree
 
@@ -82,6 +83,15 @@ def test_a_ring_marks_the_epoch_that_was_kept(make_run):
     assert figure is not None
     titles = [e[0].text for e in ElementTree.fromstring(figure.svg).iter(f"{SVG}circle")]
     assert titles == [f"task {t}: epoch 3 kept, 0.900" for t in (1, 2, 3)]
+
+
+def test_without_a_ring_it_was_the_last_epoch(make_run):
+    run = records.read(make_run())
+    stages = tuple(dataclasses.replace(stage, best_epoch=-1) for stage in run.stages)
+    figure = figures.held_out(dataclasses.replace(run, stages=stages))
+    assert figure is not None
+    assert "<circle" not in figure.svg
+    assert "The last epoch of each task was kept." in figure.caption
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,11 @@ def losses(run: Run) -> Figure | None:
 
 def held_out(run: Run) -> Figure | None:
     """Accuracy on held-out data of the task being learnt; a ring marks the epoch whose weights were kept."""
-    caption = "Accuracy on held-out data of the task being learnt. A ring marks the epoch that was kept."
     best = {(stage.task, stage.best_epoch) for stage in run.stages}
     rings = [(i, e.val_accuracy) for i, e in enumerate(run.epochs) if (e.task, e.epoch) in best]
     series = {"held-out accuracy": [e.val_accuracy for e in run.epochs]}
+    kept = "A ring marks the epoch that was kept." if rings else "The last epoch of each task was kept."
+    caption = f"Accuracy on held-out data of the task being learnt. {kept}"
     return _curves("Held-out accuracy", caption, run.epochs, series, rings, ceiling=1.0)
 
 
