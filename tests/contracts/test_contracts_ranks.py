@@ -17,12 +17,14 @@ from lockgate.engine.run import run
 from lockgate.engine.setup import build_scenario
 from lockgate.methods import METHODS
 
-CASES = [(method, "simple_cnn") for method in METHODS] + [("ccgn", "resnet18"), ("ccgn-episodic", "resnet18")]
+CASES = [(method, "simple_cnn", {}) for method in METHODS]
+CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {})]
+CASES += [("ccgn-episodic", "simple_cnn", tiny.SETTLING), ("ccgn", "resnet18", tiny.SETTLING)]
 
 
-@pytest.mark.parametrize(("method", "backbone"), CASES)
-def test_two_ranks_train_two_tasks_and_hold_equal_parameters(method, backbone, tmp_path):
-    experiment = tiny.experiment(method, backbone, devices=2, epochs=2)
+@pytest.mark.parametrize(("method", "backbone", "options"), CASES)
+def test_two_ranks_train_two_tasks_and_hold_equal_parameters(method, backbone, options, tmp_path):
+    experiment = tiny.experiment(method, backbone, devices=2, epochs=2, options=options)
     folder = RunFolder(tmp_path / "run")
     folder.create(experiment, "test")
     summary, differing = make_fabric(experiment).launch(

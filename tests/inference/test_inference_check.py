@@ -47,7 +47,14 @@ def test_an_image_with_a_gate_on_its_threshold_is_no_fault(given):
     found = compare(learner, lambda x: other.predict(x, 0), images, 0)
     assert found.ok
     assert found.undecided > 0
-    assert found.same_classes == (found.changed == 0)
     assert "on its threshold" in found.text()
     gate.excite.bias.data[k] = 1e-3
     assert not compare(learner, lambda x: other.predict(x, 0), images, 0).ok
+
+
+def test_another_class_is_told_from_another_score():
+    assert Agreement(images=10, largest=0.0, undecided=1, wrong=0, changed=0).same_classes
+    other = Agreement(images=10, largest=0.0, undecided=1, wrong=0, changed=1)
+    assert other.ok
+    assert not other.same_classes
+    assert not Agreement(images=10, largest=0.0, undecided=0, wrong=1, changed=0).same_classes

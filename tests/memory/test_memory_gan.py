@@ -119,6 +119,29 @@ def test_critics_have_no_batchnorm_and_of_the_generators_only_the_colour_ones(sh
     assert norms == (0 if shape == (1, 28, 28) else 3)
 
 
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
+def test_new_networks_keep_the_scale_of_their_input(shape: Shape):
+    """Each output is a sum of ``fan`` inputs: variance 2 / fan before a ReLU, 1 / fan in the last layer; no biases."""
+    torch.manual_seed(0)
+    for net in (make_generator(shape, 0.5).net, make_critic(shape, 0.5)):
+        layers = [part for part in net if isinstance(part, (nn.Linear, nn.Conv2d, nn.ConvTranspose2d))]
+        for layer in layers:
+            if isinstance(layer, nn.ConvTranspose2d):
+                fan = layer.in_channels * layer.kernel_size[0] ** 2 / layer.stride[0] ** 2
+            else:
+                fan = layer.weight[0].numel()
+            wanted = (1 if layer is layers[-1] else 2) / fan
+            assert layer.weight.var().item() == pytest.approx(wanted, rel=0.25)
+            assert not layer.bias.any()
+
+
+def test_a_fresh_mnist_generator_makes_different_images_of_different_noise():
+    torch.manual_seed(0)
+    generator = make_generator((1, 28, 28), 0.25)
+    images = generator(torch.randn(32, LATENT))
+    assert images.std(0).mean() > 0.02  # as torch starts such layers: 0.005
+
+
 def test_a_critic_scores_an_image_by_itself():
     torch.manual_seed(0)
     critic, x = make_critic((3, 8, 8), 0.1), torch.randn(6, 3, 8, 8)

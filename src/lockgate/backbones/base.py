@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from lockgate.layers.lock import Lockable
@@ -28,6 +29,15 @@ class Channels:
     writers: list[Any]
     readers: list[Any]
     norms: list[Any]
+
+    def route(self, task: int, open_: Tensor) -> None:
+        """Tell all of them which channels (c,) bool the stream of ``task`` holds."""
+        index = None if open_.all() else torch.nonzero(open_).flatten()
+        for table in [w.writes for w in self.writers] + [r.reads for r in (*self.readers, *self.norms)]:
+            if index is None:
+                table.pop(task, None)
+            else:
+                table[task] = index
 
 
 class Backbone(nn.Module):

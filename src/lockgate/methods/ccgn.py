@@ -7,7 +7,6 @@ end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> r
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -23,7 +22,7 @@ from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
 from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.parts import Kit
-from lockgate.losses import sparsity
+from lockgate.losses import below_chance, sparsity
 from lockgate.methods.base import LayerCapacity, Learner
 from lockgate.trainee import evaluating
 from lockgate.types import Batch, Examples, Losses, Task
@@ -126,7 +125,8 @@ class CCGN(Learner):
         if self.epoch >= self.options.patience and not self.settling:
             losses["sparsity"] = self.options.sparsity * sparsity(stream.gates)
             if self.options.earned and self.training:
-                losses["sparsity"] = losses["sparsity"] * self._earned(losses["class"])
+                classes = cast(nn.Linear, self.heads[task]).out_features
+                losses["sparsity"] = losses["sparsity"] * below_chance(losses["class"], classes)
         return losses
 
     @property
@@ -142,13 +142,6 @@ class CCGN(Learner):
         """Every BatchNorm of a task's stream, those of its gates included."""
         gates = [layer.gate(task).norm for layer in self.gated.values()]
         return [*gates, *(norm.norms[task] for group in self.backbone.channels for norm in group.norms)]
-
-    def _earned(self, class_loss: Tensor) -> Tensor:
-        """1 where the class loss is zero, 0 where it is no better than chance. No gradient."""
-        head = cast(nn.Linear, self.heads[-1])
-        if head.out_features == 1:  # nothing to learn
-            return torch.ones_like(class_loss)
-        return (1 - class_loss.detach() / math.log(head.out_features)).clamp(min=0)
 
     def after_backward(self) -> None:
         """Locked filters get no gradient."""
@@ -205,12 +198,7 @@ class CCGN(Learner):
                 # A layer with nothing to compute would cut the stream: one filter stays, its gates shut.
                 if not open_.any():
                     open_[0] = True
-                index = None if open_.all() else torch.nonzero(open_).flatten()
-                for table in [w.writes for w in group.writers] + [r.reads for r in (*group.readers, *group.norms)]:
-                    if index is None:
-                        table.pop(task, None)
-                    else:
-                        table[task] = index
+                group.route(task, open_)
 
     # -- gates -------------------------------------------------------------------------------------------------------
 

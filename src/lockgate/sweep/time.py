@@ -39,8 +39,10 @@ def _seconds(experiment: Experiment) -> float:
     )
     training = cost * images * experiment.epochs * FACTOR.get(experiment.method, 1.0)
     options = validated(experiment).options  # with its defaults
-    iterations, width = options.get("gan_iterations", 0), options.get("gan_width", 1.0)
-    return float(training + experiment.tasks * iterations * GAN_SECONDS * pixels * width**1.7)
+    gan = experiment.tasks * options.get("gan_iterations", 0) * GAN_SECONDS * pixels
+    gan *= options.get("gan_width", 1.0) ** 1.7
+    gan *= options.get("gan_batch_size", 64) / 64 * (options.get("gan_critic_steps", 5) + 1) / 6
+    return float(training + gan)
 
 
 def in_words(seconds: float) -> str:
