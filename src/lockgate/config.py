@@ -47,6 +47,7 @@ class ScenarioConfig:
         "consecutive", "Classes in their own order, or shuffled by `order_seed`."
     )
     order_seed: int = option(0, "Seed of the random class order.", ge=0)
+    per_class: int = option(0, "Training images of each class to use, held-out ones included; 0: all.", ge=0)
     held_out: float = option(0.1, "Share of each task's training images held out for validation.", gt=0, lt=0.9)
 
 

@@ -108,6 +108,7 @@ def test_a_key_like_no_other_gets_no_suggestion() -> None:
         ("data.image_size", [4], [3]),
         ("data.synthetic_classes", [2], [1]),
         ("data.synthetic_per_class", [5], [4]),
+        ("scenario.per_class", [0, 1], [-1]),
         ("scenario.held_out", [1e-9, 0.5, 0.899], [0, -0.1, 0.9, 1, float("nan")]),
         ("optim.lr", [1e-12, 1], [0, -1e-12, float("nan")]),
         ("optim.momentum", [0, 0.999], [1, -0.1]),

@@ -31,6 +31,7 @@ WORDS: dict[str, tuple[str, Any]] = {
     "data.synthetic_per_class": ("50", 50),
     "scenario.class_order": ("random", "random"),
     "scenario.order_seed": ("9", 9),
+    "scenario.per_class": ("40", 40),
     "scenario.held_out": ("0.25", 0.25),
     "model.width": ("16", 16),
     "model.blocks": ("[2, 2, 2, 1]", [2, 2, 2, 1]),

@@ -209,3 +209,29 @@ def test_the_joint_view_holds_every_image_once_each_still_of_its_own_task(case: 
 def test_an_ordinary_task_has_one_head_of_its_classes() -> None:
     task = split(even(classes=6, train=3), 2, ScenarioConfig(), 0).tasks[1]
     assert task.heads == (3,)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_so_many_images_of_each_class_as_wanted(seed: int) -> None:
+    data = even(classes=4, train=20)
+    made = split(data, 2, ScenarioConfig(per_class=6, held_out=0.5), seed)
+    for task in made.tasks:
+        used = numbers(task.train.x, TRAIN) + numbers(task.val.x, TRAIN)
+        assert sorted(data.train.y[used].tolist()) == sorted([*task.classes] * 6)
+        assert len(set(used)) == len(used)
+        assert len(task.test) == 2 * len(task.classes), "test images are never left out"
+
+
+def test_the_choice_of_images_is_made_by_the_seed() -> None:
+    data, config = even(classes=2, train=50), ScenarioConfig(per_class=5)
+    chosen = [
+        sorted(n for part in (task.train, task.val) for n in numbers(part.x, TRAIN))
+        for seed in (0, 0, 1)
+        for task in split(data, 1, config, seed).tasks
+    ]
+    assert chosen[0] == chosen[1] != chosen[2]
+
+
+def test_more_than_there_are_is_all() -> None:
+    (task,) = split(even(classes=2, train=5), 1, ScenarioConfig(per_class=6), seed=0).tasks
+    assert len(task.train) + len(task.val) == 10

@@ -30,7 +30,8 @@ class Scenario:
 def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Scenario:
     """Cut ``dataset`` into ``tasks`` tasks of equally many classes, each with its own held-out images.
 
-    Labels are remapped to 0 .. n-1 inside each task. The held-out images are drawn per class, by ``seed``.
+    Labels are remapped to 0 .. n-1 inside each task. The held-out images are drawn per class, by ``seed``; so are those
+    to use, where ``config.per_class`` wants but some.
     """
     count = len(dataset.classes)
     if count % tasks:
@@ -48,6 +49,8 @@ def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Sc
     for t in range(tasks):
         classes = tuple(order[t * per_task : (t + 1) * per_task])
         whole = _select(dataset.train, classes, t)
+        if config.per_class:
+            whole = take(whole, _some(whole.y, config.per_class, generator(seed, "some", t)))
         held = hold_out(whole.y, config.held_out, generator(seed, "held out", t))
         made.append(
             Task(t, classes, take(whole, ~held), take(whole, held), _select(dataset.test, classes, t)),
@@ -91,6 +94,15 @@ def _select(arrays: Arrays, classes: tuple[int, ...], task: int) -> Examples:
 def take(examples: Examples, mask: Tensor) -> Examples:
     """The examples where ``mask`` is true."""
     return Examples(examples.x[mask], examples.y[mask], examples.task[mask])
+
+
+def _some(y: Tensor, count: int, rng: torch.Generator) -> Tensor:
+    """A mask over ``y`` with ``count`` images of every class, or all where there are fewer."""
+    some = torch.zeros(len(y), dtype=torch.bool)
+    for label in sorted(set(y.tolist())):
+        index = torch.nonzero(y == label).flatten()
+        some[index[torch.randperm(len(index), generator=rng)[:count]]] = True
+    return some
 
 
 def hold_out(y: Tensor, share: float, rng: torch.Generator) -> Tensor:
