@@ -236,6 +236,21 @@ def test_past_answers_keep_every_bit(world, stir, train, backbone, grow):
     assert grown == (grow > 0)
 
 
+@pytest.mark.parametrize("backbone", ["simple_cnn", "resnet18", "mlp"])
+def test_a_task_computes_and_takes_no_more_than_what_it_is_offered(world, train, backbone):
+    learner, scenario = world(backbone=backbone, width=8, offer=0.25, open_bias=9.0)
+    for task in scenario.tasks[:2]:
+        before = [layer.locked.clone() for layer in learner.gated.values()]
+        learner.begin_task(task)
+        for group, width in zip(learner.backbone.channels, learner.base_widths, strict=True):
+            old = torch.stack([layer.locked for layer in group.writers]).any(0).sum()
+            assert all(len(layer.writes[task.id]) == old + width // 4 for layer in group.writers)
+        train(learner, task)
+        learner.end_task(task)
+        for was, layer in zip(before, learner.gated.values(), strict=True):
+            assert (layer.locked & ~was).sum() == layer.width // 4, "all that was on offer: the gates start wide open"
+
+
 @settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     make=st.sampled_from(

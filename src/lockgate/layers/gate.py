@@ -88,9 +88,8 @@ class ChannelGate(nn.Module):
         rate = ranks.from_rank_zero(self.fires / self.images.clamp(min=1))
         held = self.parked & for_good
         self.parked.copy_((rate < below) | held)
-        self.parked[rate.masked_fill(held, -1.0).argmax()] = (
-            False  # a layer with nothing to compute would cut the stream
-        )
+        can_open = self.seal & ~held
+        self.parked[rate.masked_fill(~can_open, -1.0).argmax()] = False  # nothing to compute would cut the stream
         self.fires.zero_()
         self.images.zero_()
 

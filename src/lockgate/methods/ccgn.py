@@ -7,6 +7,7 @@ end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> r
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -66,6 +67,9 @@ class CCGNOptions:
     grow: float = option(
         0.0, "Widen layers so that each task begins with this share of the first width free; 0: never.", ge=0
     )
+    offer: float = option(
+        0.0, "Of the filters that are free, a task may open this share of the first width at most; 0: all.", ge=0, le=1
+    )
     warn_below: float = option(0.1, "Warn when less than this share of a layer is free after a task.", ge=0, le=1)
 
 
@@ -110,7 +114,19 @@ class CCGN(Learner):
         """Widen full layers if asked to, then add a gate per layer and a head."""
         if self.options.grow and self.heads:
             self.backbone.grow(self.backbone.widths_with_free(self.options.grow, self.base_widths))
-        return super().begin_task(task)
+        examples = super().begin_task(task)
+        if self.options.offer:
+            self._offer(task.id)
+        return examples
+
+    def _offer(self, task: int) -> None:
+        """Seal the new stream into what is locked and a part of what is free: steps are cheap from the first one on."""
+        for group, width in zip(self.backbone.channels, self.base_widths, strict=True):
+            locked = torch.stack([layer.locked for layer in group.writers]).any(0)  # (c_out,)
+            new = (~locked).cumsum(0) <= math.ceil(self.options.offer * width)  # free filters are all alike: the first
+            for layer in group.writers:
+                layer.seal(locked | new, task)
+        self.wire([task])
 
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the current head on the current stream, and Eq. 5 once the patience is over."""
