@@ -223,7 +223,7 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         tuple(parsed.only),
     )
     failed = [] if parsed.no_run else reproduce.run_missing(plan, parsed.jobs, parsed.ray, _say)
-    for path in reproduce.pages(reproduce.write_all(plan)):
+    for path in reproduce.pages(reproduce.write_all(plan, _say)):
         print(path)
     return 1 if failed else 0
 

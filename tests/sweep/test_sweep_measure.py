@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 from PIL import Image
 
 import tiny
@@ -79,5 +81,20 @@ def test_a_model_that_cannot_be_loaded_is_not_measured(folder: Path, tmp_path: P
     (tmp_path / "empty").mkdir()
     for name in ("config.yaml", "summary.json"):
         (tmp_path / "empty" / name).write_bytes((folder / name).read_bytes())
-    assert not measurable(tmp_path / "empty", "macs")
-    assert measurable(folder, "macs")
+    said: list[str] = []
+    assert not measurable(tmp_path / "empty", "macs", said.append)
+    assert len(said) == 1
+    assert measurable(folder, "macs", said.append)
+    assert len(said) == 1
+
+
+def test_a_run_whose_data_are_not_here_is_not_measured(folder: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(folder, moved)
+    (moved / "macs.json").unlink(missing_ok=True)
+    config = yaml.safe_load((moved / "config.yaml").read_text())
+    (moved / "config.yaml").write_text(yaml.safe_dump({**config, "dataset": "mnist", "data_dir": str(tmp_path)}))
+    said: list[str] = []
+    assert not measurable(moved, "macs", said.append)
+    assert str(moved) in said[0]
+    assert "mnist" in said[0].lower()

@@ -56,7 +56,7 @@ def test_what_is_missing_is_run_and_what_is_finished_is_used_again(exhibit: Exhi
     assert said == ["3 runs wanted, 3 finished, 0 to do"]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")} == summaries
 
-    written = {path.name for path in write_all(plan)}
+    written = {path.name for path in write_all(plan, print)}
     assert written == {"small.html", "small.md", "small.csv", "small-synthetic.svg"}
     with (tmp_path / "small.csv").open() as file:
         rows = list(csv.DictReader(file))

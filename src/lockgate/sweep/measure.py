@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from lockgate.engine.folder import RunFolder, write_atomically
 from lockgate.engine.run import load
-from lockgate.errors import CheckpointError, LockgateError
+from lockgate.errors import CheckpointError, DataError, LockgateError
 from lockgate.evaluation.gates import firing_probabilities, shares, strips
 from lockgate.evaluation.macs import macs_by_stage
 from lockgate.methods.ccgn import CCGN
@@ -25,11 +26,12 @@ def measure(run: Path, what: Literal["macs", "gates"]) -> dict[str, Any]:
     return found
 
 
-def measurable(run: Path, what: Literal["macs", "gates"]) -> bool:
-    """Whether ``what`` can be measured: a model of another version of Lockgate cannot be loaded."""
+def measurable(run: Path, what: Literal["macs", "gates"], say: Callable[[str], None]) -> bool:
+    """Whether ``what`` can be measured; if not, why is said: a model of another version, or data that are not here."""
     try:
         measure(run, what)
-    except CheckpointError:
+    except (CheckpointError, DataError) as error:
+        say(f"{run} is left out, its {what} cannot be measured: {error}")
         return False
     return True
 

@@ -61,12 +61,12 @@ def run_missing(plan: Plan, at_once: int, ray: str | None, say: Callable[[str], 
     return local.carry_out(missing, at_once, say)
 
 
-def write_all(plan: Plan) -> list[Path]:
+def write_all(plan: Plan, say: Callable[[str], None]) -> list[Path]:
     """Write every exhibit of the plan from what is finished; with all exhibits also REPRODUCTION.md. Pages first."""
     written, results = list[Path](), []
     for exhibit in plan.exhibits:
         chosen = lines(exhibit, plan.schedule, plan.only)
-        result = gather(exhibit, plan.schedule, chosen, _most(plan, exhibit), plan.root)
+        result = gather(exhibit, plan.schedule, chosen, _most(plan, exhibit), plan.root, say)
         written += write(exhibit, result, chosen, plan.root)
         results.append(result)
     if len(plan.exhibits) == len(EXHIBITS):

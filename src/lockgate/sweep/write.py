@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lockgate.engine.folder import write_atomically
@@ -18,13 +18,16 @@ from lockgate.sweep.measure import measurable, measure
 from lockgate.sweep.plan import held, key, seeded
 
 
-def gather(exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: int, root: Path) -> Result:
+def gather(
+    exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: int, root: Path, say: Callable[[str], None]
+) -> Result:
     """The numbers of an exhibit that finished runs under ``root`` give, for seeds 0 .. ``seeds`` - 1."""
     known = {k: folder for k, folder in held(root).items() if (folder / "summary.json").is_file()}
     rows: dict[tuple[str, str], ResultRow] = {}
     for line in lines:
         found = [(seed, known[k]) for seed in range(seeds) if (k := key(seeded(line, seed))) in known]
-        found = [(seed, folder) for seed, folder in found if line.measure is None or measurable(folder, line.measure)]
+        if line.measure is not None:
+            found = [(seed, folder) for seed, folder in found if measurable(folder, line.measure, say)]
         row = _row(line, dict(found))
         before = rows.get((line.group, line.row))
         rows[line.group, line.row] = row if before is None else _joined(before, row)
