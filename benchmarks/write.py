@@ -53,8 +53,11 @@ def main() -> None:
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=HERE).stdout
     machine = f"{where['cpu']}, {where['platform']}, Python {where['python']}, torch {where['torch']}"
     parts = [INTRODUCTION, f"Machine: {machine}. Commit: {commit.strip() or 'unknown'}.\n"]
-    parts += [section(command) for command in commands(given.runs)]
-    write_atomically(given.out, "\n".join(parts))
+    half_done = given.out.with_suffix(".partial.md")  # the last page stays until all of the new one is measured
+    for command in commands(given.runs):
+        parts.append(section(command))
+        write_atomically(half_done, "\n".join(parts))
+    half_done.replace(given.out)
     print(given.out)
 
 
