@@ -84,6 +84,9 @@ class OptimConfig:
     )
     milestones: tuple[int, ...] = option((), "Epochs after which `milestones` divides the learning rate by ten.")
     shift: int = option(0, "Augmentation: move each training image by up to this many pixels each way.", ge=0)
+    warp: float = option(
+        0.0, "Augmentation: turn, stretch and shear each training image by up to about this share.", ge=0, lt=1
+    )
     flip: bool = option(False, "Augmentation: mirror training images left to right, half of the time.")
     selection: Literal["objective", "accuracy", "last"] = option(
         "objective",

@@ -42,6 +42,9 @@ class Trainee(nn.Module):
     def after_backward(self) -> None:
         """Change gradients, before clipping."""
 
+    def before_step(self) -> None:
+        """Change gradients, after clipping."""
+
     def after_step(self) -> None:
         """Change parameters, after the optimiser's step."""
 

@@ -47,6 +47,7 @@ WORDS: dict[str, tuple[str, Any]] = {
     "optim.schedule": ("milestones", "milestones"),
     "optim.milestones": ("[3]", [3]),
     "optim.shift": ("2", 2),
+    "optim.warp": ("0.1", 0.1),
     "optim.flip": ("true", True),
     "optim.selection": ("last", "last"),
     "runtime.accelerator": ("cpu", "cpu"),

@@ -90,6 +90,18 @@ def test_epochs_and_tasks_and_seeds_are_drawn_in_orders_of_their_own(tiny: Tiny)
     assert len(orders) == 8
 
 
+@pytest.mark.parametrize("change", [{"shift": 2}, {"warp": 0.3}])
+def test_training_images_vary_where_asked(tiny: Tiny, change: dict[str, Any]) -> None:
+    fit, learner, task = begin(tiny(optim={"batch_size": 4, **change}))
+    known = {image.numpy().tobytes() for image in task.train.x}
+    seen: list[Batch] = []
+    learner.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    fit.train_epoch(0)
+    images = torch.cat([batch.x for batch in seen])
+    assert images.dtype == torch.uint8
+    assert sum(image.numpy().tobytes() in known for image in images) < len(images) / 2
+
+
 def test_the_rate_recorded_is_that_of_the_last_step(tiny: Tiny) -> None:
     optim = {"optimiser": "sgd", "lr": 0.1, "schedule": "milestones", "milestones": (1, 3)}
     fit, _, _ = begin(tiny(epochs=4, optim=optim))

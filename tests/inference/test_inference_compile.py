@@ -121,7 +121,7 @@ def test_any_number_of_images(learnt, monkeypatch):
         near(compiled.predict(x, 1), learner.predict(x, 1))
 
 
-@pytest.mark.parametrize("method", ["hat", "icarl"])
+@pytest.mark.parametrize("method", ["hat", "icarl", "dgm"])
 def test_methods_without_a_compiled_form_are_refused_with_a_remedy(learnt, method):
     learner, _ = learnt(method)
     with pytest.raises(LockgateError, match=r"no compiled form.*Ask the learner itself"):

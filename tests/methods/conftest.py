@@ -46,6 +46,7 @@ def train() -> Callable[..., None]:
             torch.stack(list(losses.values())).sum().backward()
             learner.after_backward()
             torch.nn.utils.clip_grad_norm_(learner.parameters(), clip)
+            learner.before_step()
             optimiser.step()
             learner.after_step()
 

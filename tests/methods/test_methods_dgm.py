@@ -42,6 +42,7 @@ def learn(learner, task, optimiser, steps: int = 6) -> None:
         torch.stack(list(learner(task.train.batch(slice(12))).values())).sum().backward()
         learner.after_backward()
         torch.nn.utils.clip_grad_norm_(learner.parameters(), 1.0)
+        learner.before_step()
         optimiser.step()
         optimiser.zero_grad()
         learner.after_step()
@@ -156,6 +157,7 @@ def test_each_step_moves_one_network(world, variant):
         learner.step = step
         torch.stack(list(learner(task.train.batch(slice(12))).values())).sum().backward()
         learner.after_backward()
+        learner.before_step()
         optimiser.step()
         optimiser.zero_grad()
         learner.after_step()

@@ -73,6 +73,25 @@ def test_the_engine_anneals_within_each_epoch(batch, expected):
     assert seen == pytest.approx(expected * 2, rel=1e-5)
 
 
+def test_weights_step_by_their_own_gradient_however_large_the_compensated_one_is():
+    """Plain SGD with clipping on: the step of the weights is the gradient, clipped by the norm it has uncompensated."""
+    optim = {"optimiser": "sgd", "momentum": 0.0, "weight_decay": 0.0, "lr": 0.1, "schedule": "constant", "clip": 1e-3}
+    experiment = tiny.experiment("hat", epochs=1, optim={**optim, "batch_size": 36})
+    scenario = build_scenario(experiment)
+    learner = build_learner(experiment, scenario.image_shape)
+    data = learner.begin_task(scenario.tasks[0])
+    before = {name: p.detach().clone() for name, p in learner.named_parameters()}
+    phase = task_phase(learner, scenario.tasks[0], data, experiment)
+    fit = Fit(make_fabric(experiment), phase, experiment, FitState(), lambda _: None, Progress(1, 0, quiet=True))
+    learner.train()
+    learner.steps, learner.step = 2, 0  # s is 1 / 400: compensation makes embeddings' gradients 160,000 times larger
+    fit.train_step(data.batch(slice(None)))
+    moved = {name: ((p.detach() - before[name]) / 0.1).norm() for name, p in learner.named_parameters()}
+    weights = torch.stack([size for name, size in moved.items() if "embeddings" not in name]).norm()
+    assert 0.9e-3 < weights <= 1.01e-3, "next to all of the clipped norm is the weights'"
+    assert max(float(size) for name, size in moved.items() if "embeddings" in name) > 0
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_the_regulariser_is_the_share_of_free_units_taken(world, training):
     learner, scenario = world("hat")

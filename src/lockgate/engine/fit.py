@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lockgate import ranks
-from lockgate.augment import flip, shift
+from lockgate.augment import flip, shift, warp
 from lockgate.config import Experiment
 from lockgate.engine.checkpoint import State
 from lockgate.engine.optim import lr_factor, make_optimiser, set_lr
@@ -124,6 +124,7 @@ class Fit:
         self.backward(torch.stack(list(losses.values())).sum())
         self.trainee.after_backward()
         self.clip()
+        self.trainee.before_step()
         self.optimiser.step()
         self.optimiser.zero_grad()
         self.trainee.after_step()
@@ -152,7 +153,7 @@ class Fit:
         index = order[torch.arange(step * optim.batch_size, step * optim.batch_size + size) % len(order)]
         index = index[ranks.rank() :: world]
         x, y, task = (part.to(self.fabric.device, non_blocking=True) for part in self.phase.data.batch(index))
-        x = shift(x, optim.shift)
+        x = warp(shift(x, optim.shift), optim.warp)
         return Batch(flip(x) if optim.flip else x, y, task)
 
     def close_epoch(self, epoch: int) -> dict[str, Any]:

@@ -172,11 +172,12 @@ def _head(learner: Learner, task: int) -> nn.Linear:
 
 def _require_plain(learner: Learner) -> None:
     """Refuse a method whose answers are not those of linear heads on a plain network."""
-    plain = all(isinstance(layer, (PlainConv2d, PlainLinear)) for layer in learner.backbone.layers.values())
+    layers = learner.backbone.layers.values()  # none in a network of another make, such as the critic of dgm
+    plain = layers and all(isinstance(layer, (PlainConv2d, PlainLinear)) for layer in layers)
     if not plain or type(learner).predict not in (Learner.predict, SingleHead.predict):
         raise LockgateError(
             f"{type(learner).__name__} has no compiled form: only gated methods (ccgn, ccgn-episodic, ccgn-generative) "
-            "and plain networks with linear heads (finetune, joint, ewc-online, lwf, full-replay, agem) have. "
+            "and plain networks with linear heads (finetune, joint, ewc-online, lwf, full-replay, agem, cgen) have. "
             "Ask the learner itself."
         )
 

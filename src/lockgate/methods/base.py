@@ -1,6 +1,8 @@
 """The verbs every method speaks. The engine calls them, in this order, and steps the optimiser itself:
 
-begin_task -> preparation -> { loss -> backward -> after_backward -> clip -> step -> after_step } -> end_task -> predict
+begin_task -> preparation
+    -> { loss -> backward -> after_backward -> clip -> before_step -> step -> after_step }
+-> end_task -> predict
 """
 
 from __future__ import annotations

@@ -118,9 +118,13 @@ class DGM(SingleHead):
         return self.critic_losses(batch)
 
     def after_backward(self) -> None:
-        """Frozen weights get no gradient, embeddings the one they would have at s = 1."""
+        """Frozen weights get no gradient."""
         for layer in self.generator.layers:
             layer.hold_gradients()
+
+    def before_step(self) -> None:
+        """Embeddings get the gradient they would have at s = 1."""
+        for layer in self.generator.layers:
             layer.compensate(self.options.s_max)
 
     def after_step(self) -> None:

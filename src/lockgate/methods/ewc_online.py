@@ -1,11 +1,14 @@
 """Online elastic weight consolidation (Schwarz et al., ICML 2018; EWC is Kirkpatrick et al., PNAS 2017).
 
 train task t:   cross-entropy of its head  +  lambda / 2 * sum_i F_i (theta_i - theta*_i)^2   over shared parameters
-end of task t:  F <- gamma F + F_t,  theta* <- theta
+end of task t:  F <- gamma F + F_t / mean(F_t),  theta* <- theta
 
 F_t is the diagonal of the Fisher information of the network after task t, exact in the label:
 
     F_t,i = mean_x sum_y p(y|x) (d log p(y|x) / d theta_i)^2
+
+A task that is learnt to certainty has next to none, hundreds of times less than a hard one; scaled to the same size, as
+in Schwarz et al., each task is held on to alike.
 """
 
 from __future__ import annotations
@@ -34,11 +37,9 @@ spent on it at most, but ``LEAST`` images are always looked at."""
 class EWCOnlineOptions:
     """Options of ewc-online."""
 
-    strength: float = option(
-        1000.0,
-        "Coefficient lambda of the penalty. The code of van de Ven et al. (2022) takes 1000 for task-incremental split "
-        "CIFAR-100 and 100000 for split MNIST: tune it.",
-        ge=0,
+    strength: float = option(10.0, "Coefficient lambda of the penalty: tune it.", ge=0)
+    normalise: bool = option(
+        True, "Scale each task's Fisher information to mean one (Schwarz et al.). False: add it as it is."
     )
     gamma: float = option(
         1.0,
@@ -91,7 +92,10 @@ class EWCOnline(Learner):
         """Add the task's Fisher information, and hold on to where the parameters are now."""
         affordable = max(LEAST, len(task.train) // (2 * COST * len(task.classes)))
         chosen = torch.randperm(len(task.train))[: min(self.options.fisher_images, affordable)]
-        self.fisher.mul_(self.options.gamma).add_(self.fisher_of(task.train.x[chosen], task.id))
+        fisher = self.fisher_of(task.train.x[chosen], task.id)
+        if self.options.normalise:
+            fisher /= fisher.mean().clamp(min=torch.finfo(fisher.dtype).tiny)
+        self.fisher.mul_(self.options.gamma).add_(fisher)
         self.anchor.copy_(self.shared().detach())
 
     # -- Fisher information ------------------------------------------------------------------------------------------

@@ -71,9 +71,16 @@ class HAT(Learner):
         return share_taken([layer.mask(task) for layer in layers], [layer.used for layer in layers])
 
     def after_backward(self) -> None:
-        """Frozen weights get no gradient, embeddings the one they would have at s = 1."""
+        """Frozen weights get no gradient."""
         for layer in self.masked.values():
             layer.hold_gradients()
+
+    def before_step(self) -> None:
+        """Embeddings get the gradient they would have at s = 1.
+
+        After clipping: it is up to ``s_max`` times larger, and clipping it with the weights' would leave them nothing.
+        """
+        for layer in self.masked.values():
             layer.compensate(self.options.s_max)
 
     def after_step(self) -> None:

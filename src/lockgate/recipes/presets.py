@@ -12,6 +12,8 @@ from lockgate.errors import ConfigError
 CLASS_INCREMENTAL = ("ccgn-episodic", "ccgn-generative")
 GATED = ("ccgn", *CLASS_INCREMENTAL)
 GENERATIVE = ("ccgn-generative", "dgm", "cgen")
+REPLAY = ("full-replay", "icarl", "agem")
+"""Rivals that see real images of past tasks again."""
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
 
@@ -53,18 +55,6 @@ _PAPER: dict[str, dict[str, Any]] = {
     },
 }
 
-# What a method needs beyond the schedule that all share. Held-out data are of the current task only, so methods with
-# a memory would be judged by what they learnt last: they keep their last epoch.
-_METHODS: dict[str, dict[str, Any]] = {
-    "ccgn-episodic": {"optim": {"selection": "last"}},
-    "ccgn-generative": {"optim": {"selection": "last"}},
-    "full-replay": {"optim": {"selection": "last"}},
-    "icarl": {"optim": {"selection": "last"}},
-    "agem": {"optim": {"selection": "last"}},
-    "cgen": {"optim": {"selection": "last"}},
-    "ewc-online": {"options": {"strength": 1e5}},  # van de Ven et al. (2022) on split MNIST
-}
-
 _RESNET: dict[str, Any] = {
     "backbone": "resnet18",
     "model": ModelConfig(width=16),
@@ -93,6 +83,7 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.15,
         },
+        "replay": {"shift": 2, "warp": 0.15},  # images vary as those of ours do
     },
     "svhn": {
         "epochs": 10,
@@ -107,6 +98,7 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.1,
         },
+        "replay": {"shift": 2, "warp": 0.1},
         "generative": {"epochs": 3},  # the generators take their time too
     },
     "cifar10": {
@@ -141,22 +133,25 @@ def short(method: str, dataset: str) -> Experiment:
     """A schedule of a few epochs a task: gates learn at three times the network's rate, or they would not close."""
     DATASETS.require(dataset)
     experiment = _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
-    own = _METHODS.get(method, {})
-    return replace(
-        experiment,
-        optim=replace(experiment.optim, **own.get("optim", {})),
-        options={**experiment.options, **own.get("options", {})},
-    )
+    return _keeping_last(experiment) if method in CLASS_INCREMENTAL else experiment
 
 
 def _experiment(
     method: str, dataset: str, row: dict[str, Any], gates: dict[str, Any], generators: dict[str, Any]
 ) -> Experiment:
     ours = {**gates, **row.get("ours", {})} if method in GATED else {}
-    common = {key: value for key, value in row.items() if key not in ("ours", "streams", "generative")}
+    common = {key: value for key, value in row.items() if key not in ("ours", "streams", "generative", "replay")}
     if method in CLASS_INCREMENTAL:
         ours |= row.get("streams", {})
     if method in GENERATIVE:
         ours |= generators
         common |= row.get("generative", {})
-    return Experiment(method=method, dataset=dataset, options=ours, **common)
+    experiment = Experiment(method=method, dataset=dataset, options=ours, **common)
+    if method in REPLAY:
+        experiment = replace(experiment, optim=replace(experiment.optim, **row.get("replay", {})))
+    return _keeping_last(experiment) if method in (*REPLAY, "cgen") else experiment
+
+
+def _keeping_last(experiment: Experiment) -> Experiment:
+    """Held-out data are of the current task only; by them, a method with a memory is judged by what it learnt last."""
+    return replace(experiment, optim=replace(experiment.optim, selection="last"))

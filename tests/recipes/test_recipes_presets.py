@@ -1,0 +1,37 @@
+"""What the presets must give every method alike, and what they must not."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from lockgate.methods import METHODS
+from lockgate.recipes.presets import REPLAY, paper, short
+
+DATASETS = ("mnist", "svhn", "cifar10", "imagenet50")
+SELECTION_IS_ITS_OWN = (*REPLAY, "cgen", "ccgn-episodic", "ccgn-generative")
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("preset", [short, paper])
+def test_all_methods_share_one_optimiser(preset, dataset):
+    plain = preset("finetune", dataset).optim
+    for method in METHODS:
+        optim = preset(method, dataset).optim
+        same = dataclasses.replace(optim, selection=plain.selection, shift=plain.shift, warp=plain.warp)
+        assert same == plain, method
+        assert method in SELECTION_IS_ITS_OWN or optim == plain
+
+
+@pytest.mark.parametrize("preset", [short, paper])
+@pytest.mark.parametrize("method", [*REPLAY, "cgen"])
+def test_no_rival_with_a_memory_is_selected_by_its_newest_task(preset, method):
+    assert preset(method, "mnist").optim.selection == "last"
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "svhn"])
+@pytest.mark.parametrize("method", REPLAY)
+def test_images_of_rivals_with_a_memory_vary_as_ours_do(method, dataset):
+    ours, theirs = short("ccgn-episodic", dataset).options, short(method, dataset).optim
+    assert (theirs.shift, theirs.warp) == (ours["shift"], ours["warp"]) != (0, 0.0)
