@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_model.add(commands)
 
     listing = commands.add_parser("list", help="show what there is to choose from")
-    listing.add_argument("kind", nargs="?", choices=_KINDS, help="only this kind")
+    listing.add_argument("what", nargs="?", metavar="KIND|METHOD", help=f"{', '.join(_KINDS)}; or a method's options")
     listing.set_defaults(call=_list)
     return parser
 
@@ -233,11 +235,24 @@ def _say(line: str) -> None:
 
 
 def _list(parsed: argparse.Namespace) -> int:
-    for kind in [parsed.kind] if parsed.kind else _KINDS:
+    if parsed.what is not None and parsed.what not in _KINDS:
+        return _list_options(parsed.what)
+    for kind in [parsed.what] if parsed.what else _KINDS:
         registry = _registry(kind)
         print(f"{kind}:")
         for name in registry:
             print(f"  {name:16} {registry.summary(name)}")
+    return 0
+
+
+def _list_options(method: str) -> int:
+    """What can be set of a method with --options.NAME, its default and what it means."""
+    options = dataclasses.fields(_registry("methods")[method].Options)
+    for field in options:
+        meaning = textwrap.fill(field.metadata["help"], 110, initial_indent="    ", subsequent_indent="    ")
+        print(f"--options.{field.name} {json.dumps(field.default)}\n{meaning}")
+    if not options:
+        print(f"{method} has no options of its own.")
     return 0
 
 

@@ -32,7 +32,7 @@ def _add_group(parser: Any, cls: type[Any], prefix: str) -> None:
         else:
             parser.add_argument_group(
                 "options",
-                "Options of the method: --options.NAME X. `--print_config` shows a method's options and defaults.",
+                "Options of the method: --options.NAME X. `lockgate list METHOD` explains them.",
             )
 
 

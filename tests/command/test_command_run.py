@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -47,6 +48,23 @@ def test_list_shows_every_name_with_its_sentence(command: Command) -> None:
         lines = alone.splitlines()
         assert lines[0] == f"{kind}:"
         assert [line.split(maxsplit=1) for line in lines[1:]] == [[name, registry.summary(name)] for name in registry]
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_list_explains_every_option_of_a_method(command: Command, method: str) -> None:
+    code, out, _ = command("list", method)
+    assert code == 0
+    fields = dataclasses.fields(METHODS[method].Options)
+    assert out.count("--options.") == len(fields)
+    for field in fields:
+        assert f"--options.{field.name} " in out
+        assert field.metadata["help"].split()[-1] in out
+
+
+def test_list_of_what_there_is_not_names_what_there_is(command: Command) -> None:
+    code, _, err = command("list", "cgn")
+    assert code == 2
+    assert "ccgn" in err
 
 
 @pytest.mark.parametrize(
