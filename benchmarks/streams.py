@@ -26,7 +26,7 @@ from lockgate.engine.fit import Fit
 from lockgate.engine.loading import place
 from lockgate.engine.setup import build_learner
 from lockgate.types import Examples, Task
-from timing import resident
+from timing import resident, table
 
 BATCH = 64
 TASKS = (2, 5, 20)
@@ -85,25 +85,23 @@ def main() -> None:
     for _ in range(given.rounds):
         for tasks, fit in fits.items():
             fit.trainee._pool = None
-            start = time.perf_counter()
+            start = time.process_time()
             fit.trainee.pool(BATCH)
-            pools[tasks].append((time.perf_counter() - start) / given.steps)
-            start = time.perf_counter()
+            pools[tasks].append((time.process_time() - start) / given.steps)
+            start = time.process_time()
             epoch(fit)
-            times[tasks].append((time.perf_counter() - start) / given.steps)
+            times[tasks].append((time.process_time() - start) / given.steps)
     command = [sys.executable, str(Path(__file__)), "--steps", str(given.steps), "--method", given.method, "--peak"]
     peaks = {t: json.loads(subprocess.run([*command, str(t)], capture_output=True, check=True).stdout) for t in TASKS}
-    print(f"{given.method}: a step of {BATCH} images and {BATCH} rehearsed; ratios to task 2 (goal: 1.2)")
-    print("task   ms a step  ratio   pool, ms a step   both, ratio   peak MiB  ratio")
     base = TASKS[0]
-    for tasks in TASKS:
-        step, pool = statistics.median(times[tasks]), statistics.median(pools[tasks])
-        ratio = statistics.median(a / b for a, b in zip(times[tasks], times[base], strict=True))
-        first = statistics.median(times[base]) + statistics.median(pools[base])
-        print(
-            f"{tasks:4d}  {1e3 * step:10.2f}  {ratio:5.2f}  {1e3 * pool:16.2f}  {(step + pool) / first:12.2f}"
-            f"  {peaks[tasks] / 2**20:9.1f}  {peaks[tasks] / peaks[base]:5.2f}"
-        )
+    step, pool = ({t: statistics.median(seconds[t]) for t in TASKS} for seconds in (times, pools))
+    rows = []
+    for t in TASKS:
+        cells = [t, f"{1e3 * step[t]:.0f}", f"{step[t] / step[base]:.2f}", f"{1e3 * pool[t]:.0f}"]
+        both = (step[t] + pool[t]) / (step[base] + pool[base])
+        rows.append([*cells, f"{both:.2f}", f"{peaks[t] / 2**20:.0f}", f"{peaks[t] / peaks[base]:.2f}"])
+    title = f"{given.method}: a step of {BATCH} images and {BATCH} rehearsed; ratios to task 2 (goal at task 5: 1.2)"
+    table(title, ["task", "ms a step", "ratio", "pool, ms a step", "both, ratio", "peak MiB", "ratio"], rows)
     return None
 
 

@@ -40,7 +40,7 @@ def section(command: list[str]) -> str:
     call = [sys.executable, str(HERE / command[0]), *command[1:]]
     output = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     plain = "|" not in output
-    body = f"```\n{output}\n```" if plain or command[0] == "streams.py" else output
+    body = f"```\n{output}\n```" if plain else output
     return f"## {command[0].removesuffix('.py')}\n\n`{shown}`\n\n{body}\n"
 
 
