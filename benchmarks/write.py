@@ -29,8 +29,9 @@ def commands(runs: list[Path]) -> list[list[str]]:
     for run in runs:
         resnet = RunFolder(run).experiment().backbone == "resnet18"
         inference.append(["inference.py", str(run), "--batch", *(["64", "1"] if resnet else ["256", "1"])])
-    others = ("training.py", "tasks.py", "costs.py", "engine.py", "gates.py", "methods.py", "streams.py")
-    return [*inference, *([name] for name in others)]
+    others = ["training.py --rounds 3", "tasks.py", "costs.py --rounds 3", "engine.py", "gates.py"]
+    others += ["methods.py --steps 6 --rounds 3", "streams.py --steps 15 --rounds 3"]
+    return [*inference, *map(shlex.split, others)]
 
 
 def section(command: list[str]) -> str:
