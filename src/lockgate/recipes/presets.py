@@ -15,6 +15,9 @@ GENERATIVE = ("ccgn-generative", "dgm", "cgen")
 REPLAY = ("full-replay", "icarl", "agem")
 """Rivals that see real images of past tasks again."""
 
+_OWN = ("ours", "streams", "generative", "cgen", "replay")
+"""Keys of a row of presets that are for some methods only."""
+
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
 
 # The supplement's generators: 200,000 iterations of five critic steps and one of the generator. For GPUs.
@@ -84,6 +87,7 @@ _SHORT: dict[str, dict[str, Any]] = {
             "warp": 0.15,
         },
         "replay": {"shift": 2, "warp": 0.15},  # images vary as those of ours do
+        "cgen": {"epochs": 4},  # its network computes all filters, and its images
     },
     "svhn": {
         "epochs": 10,
@@ -140,12 +144,14 @@ def _experiment(
     method: str, dataset: str, row: dict[str, Any], gates: dict[str, Any], generators: dict[str, Any]
 ) -> Experiment:
     ours = {**gates, **row.get("ours", {})} if method in GATED else {}
-    common = {key: value for key, value in row.items() if key not in ("ours", "streams", "generative", "replay")}
+    common = {key: value for key, value in row.items() if key not in _OWN}
     if method in CLASS_INCREMENTAL:
         ours |= row.get("streams", {})
     if method in GENERATIVE:
         ours |= generators
         common |= row.get("generative", {})
+    if method == "cgen":
+        common |= row.get("cgen", {})
     experiment = Experiment(method=method, dataset=dataset, options=ours, **common)
     if method in REPLAY:
         experiment = replace(experiment, optim=replace(experiment.optim, **row.get("replay", {})))
