@@ -46,6 +46,8 @@ def test_verdicts():
     assert result(near).verdict("mnist") == "reproduced"
     assert result(near, absent).verdict("mnist") == "reproduced (1 row not run)"
     assert result(absent).verdict("mnist") == "not run here"
+    half = row("ours", C500=(0.94, 0.935), C1000=(0.96,))
+    assert result(half, absent).verdict("mnist") == "reproduced (1 row not run, 1 number of others missing)"
     assert result(far, rival).verdict("mnist").startswith("trend holds: 0 of 2")
     assert result(far, strong).verdict("mnist").startswith("differs")
     known = result(far, strong, notes={"rival": "trained longer"})

@@ -120,10 +120,12 @@ class Result:
         return [AVERAGE] if AVERAGE in columns else columns
 
     def _partly(self, group: str) -> str:
-        """What is missing: rows, or seeds."""
+        """What is missing: rows, numbers of rows that were run, or seeds."""
         rows = self.of(group)
         left, fewest = sum(not row.run for row in rows), min(len(row.seeds) for row in rows if row.run)
+        holes = sum(number.mean is None for row in rows if row.run for number in row.numbers.values())
         missing = [f"{words.plural(left, 'row')} not run"] if left else []
+        missing += [f"{words.plural(holes, 'number')} of others missing"] if holes else []
         missing += [f"{fewest} of {words.plural(self.wanted, 'seed')}"] if fewest < self.wanted else []
         return f" ({', '.join(missing)})" if missing else ""
 
