@@ -37,7 +37,7 @@ spent on it at most, but ``LEAST`` images are always looked at."""
 class EWCOnlineOptions:
     """Options of ewc-online."""
 
-    strength: float = option(10.0, "Coefficient lambda of the penalty: tune it.", ge=0)
+    strength: float = option(1.0, "Coefficient lambda of the penalty: tune it.", ge=0)
     normalise: bool = option(
         True, "Scale each task's Fisher information to mean one (Schwarz et al.). False: add it as it is."
     )
