@@ -1,11 +1,12 @@
 """Compiled inference of a trained run against its dense backbone: CPU seconds on one thread, interleaved.
 
-    python benchmarks/inference.py RUN [--batch 256 1] [--rounds N] [--no-onnx]
+    python benchmarks/inference.py RUN [--batch 256 1] [--rounds N] [--images N] [--no-onnx]
 
 RUN is a run folder of a gated method. The dense backbone is the same network without gates, with one head, timed in
 the fastest of its forms: channels first, channels last, or compiled (BatchNorm folded). "Task given" is the mean over
 the run's tasks, each on its own test images; "no task given" is one batch of all tasks' images through all streams.
-ONNX Runtime is compared with the dense backbone exported the same way. Agreement with the run is checked first.
+ONNX Runtime is compared with the dense backbone exported the same way. Agreement with the run is checked first, on
+``images`` test images of each task (0: all).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import dataclasses
+import json
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -112,20 +114,23 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--batch", type=int, nargs="+", default=[256, 1])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--images", type=int, default=0)
     parser.add_argument("--no-onnx", action="store_true")
     given = parser.parse_args()
     torch.set_num_threads(1)
     learner, scenario, experiment = load(given.run)
     tasks = len(learner.heads)
     compiled = compile_learner(learner, torch.cat([task.val.x[:SAMPLE] for task in scenario.tasks[:tasks]]))
-    every = torch.cat([task.test.x for task in scenario.tasks[:tasks]])
+    tested = [task.test.x[: given.images or None] for task in scenario.tasks[:tasks]]
+    every = torch.cat(tested)
     print(f"{experiment.method}, {experiment.dataset}, {experiment.backbone}, {tasks} tasks: {given.run}")
+    summary = json.loads((given.run / "summary.json").read_text())
+    kind = "class_incremental" if learner.class_incremental else "task_incremental"
+    print(f"made by `{summary['command'].split(' --out ')[0]}`; {kind} accuracy {summary[kind]['average']:.4f}\n")
     if learner.class_incremental:
         print(f"no task given: {compare(learner, partial(compiled.predict, task=None), every, None).text()}")
-    for task in scenario.tasks[:tasks]:
-        print(
-            f"task {task.id}: {compare(learner, partial(compiled.predict, task=task.id), task.test.x, task.id).text()}"
-        )
+    for t, x in enumerate(tested):
+        print(f"task {t}: {compare(learner, partial(compiled.predict, task=t), x, t).text()}")
     dense = dense_of(experiment, scenario.image_shape)
     open_given, open_all = mac_ratios(learner, scenario, every[:512])
     forms = {"torch": (dense_forms(dense), [partial(compiled.predict, task=t) for t in range(tasks)], None)}
