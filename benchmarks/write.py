@@ -3,6 +3,7 @@
     python benchmarks/write.py [RUN ...] [--out FILE]
 
 Each RUN is a run folder of a gated method, for `inference.py`; ResNets are timed at batch 64, others at 256 and 1.
+Stopped before its end, it goes on from the page it has half written beside FILE.
 """
 
 from __future__ import annotations
@@ -34,9 +35,19 @@ def commands(runs: list[Path]) -> list[list[str]]:
     return [*inference, *map(shlex.split, others)]
 
 
+def typed(command: list[str]) -> str:
+    return shlex.join(["python", f"benchmarks/{command[0]}", *command[1:]])
+
+
+def measured_before(page: Path) -> dict[str, str]:
+    """Sections of a half-written page by their command."""
+    text = page.read_text() if page.is_file() else ""
+    return {part.split("`")[1]: f"## {part.strip()}\n" for part in text.split("## ")[1:]}
+
+
 def section(command: list[str]) -> str:
     """One benchmark's output under its command."""
-    shown = shlex.join(["python", f"benchmarks/{command[0]}", *command[1:]])
+    shown = typed(command)
     print(shown, file=sys.stderr, flush=True)
     call = [sys.executable, str(HERE / command[0]), *command[1:]]
     output = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
@@ -55,8 +66,9 @@ def main() -> None:
     machine = f"{where['cpu']}, {where['platform']}, Python {where['python']}, torch {where['torch']}"
     parts = [INTRODUCTION, f"Machine: {machine}. Commit: {commit.strip() or 'unknown'}.\n"]
     half_done = given.out.with_suffix(".partial.md")  # the last page stays until all of the new one is measured
+    before = measured_before(half_done)
     for command in commands(given.runs):
-        parts.append(section(command))
+        parts.append(before.get(typed(command)) or section(command))
         write_atomically(half_done, "\n".join(parts))
     half_done.replace(given.out)
     print(given.out)
