@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import copy
 import dataclasses
-import json
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +30,9 @@ from lockgate.inference.check import compare
 from lockgate.inference.compile import Compiled, compile_learner
 from lockgate.inference.export import require_onnx, session, write_onnx
 from lockgate.methods.base import Learner
+from lockgate.report import records
 from lockgate.scenario import Scenario
+from lockgate.sweep.write import command_of
 from timing import interleaved, table, times
 
 SAMPLE = 200
@@ -124,15 +125,13 @@ def main() -> None:
     tested = [task.test.x[: given.images or None] for task in scenario.tasks[:tasks]]
     every = torch.cat(tested)
     print(f"{experiment.method}, {experiment.dataset}, {experiment.backbone}, {tasks} tasks: {given.run}")
-    summary = json.loads((given.run / "summary.json").read_text())
-    kind = "class_incremental" if learner.class_incremental else "task_incremental"
-    print(f"made by `{summary['command'].split(' --out ')[0]}`; {kind} accuracy {summary[kind]['average']:.4f}\n")
+    print(f"made by `{command_of(records.read(given.run).summary)}`\n")
     if learner.class_incremental:
         print(f"no task given: {compare(learner, partial(compiled.predict, task=None), every, None).text()}")
     for t, x in enumerate(tested):
         print(f"task {t}: {compare(learner, partial(compiled.predict, task=t), x, t).text()}")
     dense = dense_of(experiment, scenario.image_shape)
-    open_given, open_all = mac_ratios(learner, scenario, every[:512])
+    open_given, open_all = mac_ratios(learner, scenario, batches(scenario, tasks, 512)[1])
     forms = {"torch": (dense_forms(dense), [partial(compiled.predict, task=t) for t in range(tasks)], None)}
     if learner.class_incremental:
         forms["torch"] = (*forms["torch"][:2], partial(compiled.predict, task=None))

@@ -36,12 +36,15 @@ def commands(runs: list[Path]) -> list[list[str]]:
 
 
 def typed(command: list[str]) -> str:
+    """The command as a person would give it."""
     return shlex.join(["python", f"benchmarks/{command[0]}", *command[1:]])
 
 
-def measured_before(page: Path) -> dict[str, str]:
-    """Sections of a half-written page by their command."""
+def measured_before(page: Path, where: str) -> dict[str, str]:
+    """Sections of a half-written page by their command; none if it was not measured ``where`` we are now."""
     text = page.read_text() if page.is_file() else ""
+    if where not in text:
+        return {}
     return {part.split("`")[1]: f"## {part.strip()}\n" for part in text.split("## ")[1:]}
 
 
@@ -64,9 +67,10 @@ def main() -> None:
     where = environment()
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=HERE).stdout
     machine = f"{where['cpu']}, {where['platform']}, Python {where['python']}, torch {where['torch']}"
-    parts = [INTRODUCTION, f"Machine: {machine}. Commit: {commit.strip() or 'unknown'}.\n"]
+    here = f"Machine: {machine}. Commit: {commit.strip() or 'unknown'}.\n"
+    parts = [INTRODUCTION, here]
     half_done = given.out.with_suffix(".partial.md")  # the last page stays until all of the new one is measured
-    before = measured_before(half_done)
+    before = measured_before(half_done, here)
     for command in commands(given.runs):
         parts.append(before.get(typed(command)) or section(command))
         write_atomically(half_done, "\n".join(parts))

@@ -15,7 +15,7 @@ GENERATIVE = ("ccgn-generative", "dgm", "cgen")
 REPLAY = ("full-replay", "icarl", "agem")
 """Rivals that see real images of past tasks again."""
 
-_OWN = ("ours", "streams", "generative", "cgen", "replay")
+_OWN = ("ours", "streams", "generative", "cgen")
 """Keys of a row of presets that are for some methods only."""
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
@@ -86,7 +86,6 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.15,
         },
-        "replay": {"shift": 2, "warp": 0.15},  # images vary as those of ours do
         "cgen": {"epochs": 4},  # its network computes all filters, and its images
     },
     "svhn": {
@@ -102,7 +101,6 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.1,
         },
-        "replay": {"shift": 2, "warp": 0.1},
         "generative": {"epochs": 3},  # the generators take their time too
     },
     "cifar10": {
@@ -153,8 +151,9 @@ def _experiment(
     if method == "cgen":
         common |= row.get("cgen", {})
     experiment = Experiment(method=method, dataset=dataset, options=ours, **common)
-    if method in REPLAY:
-        experiment = replace(experiment, optim=replace(experiment.optim, **row.get("replay", {})))
+    if method in REPLAY:  # images vary as those of ours do
+        varied = {key: value for key, value in row.get("streams", {}).items() if key in ("shift", "warp")}
+        experiment = replace(experiment, optim=replace(experiment.optim, **varied))
     return _keeping_last(experiment) if method in (*REPLAY, "cgen") else experiment
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -50,7 +51,7 @@ def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Sc
         classes = tuple(order[t * per_task : (t + 1) * per_task])
         whole = _select(dataset.train, classes, t)
         if config.per_class:
-            whole = take(whole, _some(whole.y, config.per_class, generator(seed, "some", t)))
+            whole = take(whole, _draw(whole.y, lambda _: config.per_class, generator(seed, "some", t)))
         held = hold_out(whole.y, config.held_out, generator(seed, "held out", t))
         made.append(
             Task(t, classes, take(whole, ~held), take(whole, held), _select(dataset.test, classes, t)),
@@ -96,25 +97,24 @@ def take(examples: Examples, mask: Tensor) -> Examples:
     return Examples(examples.x[mask], examples.y[mask], examples.task[mask])
 
 
-def _some(y: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    """A mask over ``y`` with ``count`` images of every class, or all where there are fewer."""
-    some = torch.zeros(len(y), dtype=torch.bool)
-    for label in sorted(set(y.tolist())):
-        index = torch.nonzero(y == label).flatten()
-        some[index[torch.randperm(len(index), generator=rng)[:count]]] = True
-    return some
-
-
 def hold_out(y: Tensor, share: float, rng: torch.Generator) -> Tensor:
     """A mask over ``y`` that holds out ``share`` of every class: at least one image, never the last one."""
-    held = torch.zeros(len(y), dtype=torch.bool)
-    for label in sorted(set(y.tolist())):
-        index = torch.nonzero(y == label).flatten()
-        if len(index) < 2:
+
+    def count(images: int) -> int:
+        if images < 2:
             raise DataError(
-                f"A class has {len(index)} training image; 2 are wanted, one to learn from and one to hold out. "
+                f"A class has {images} training image; 2 are wanted, one to learn from and one to hold out. "
                 "Add images or leave the class out."
             )
-        size = min(max(1, round(share * len(index))), len(index) - 1)
-        held[index[torch.randperm(len(index), generator=rng)[:size]]] = True
-    return held
+        return min(max(1, round(share * images)), images - 1)
+
+    return _draw(y, count, rng)
+
+
+def _draw(y: Tensor, count: Callable[[int], int], rng: torch.Generator) -> Tensor:
+    """A mask over ``y`` with ``count(n)`` images, or all, of every class that has n."""
+    drawn = torch.zeros(len(y), dtype=torch.bool)
+    for label in sorted(set(y.tolist())):
+        index = torch.nonzero(y == label).flatten()
+        drawn[index[torch.randperm(len(index), generator=rng)[: count(len(index))]]] = True
+    return drawn
