@@ -103,6 +103,16 @@ def test_a_silent_layer_keeps_its_liveliest_channel():
     assert torch.nonzero(~gate.parked).tolist() == [alive.tolist()]
 
 
+def test_the_channel_that_stays_is_one_that_the_seal_lets_open():
+    learner, _ = begun("simple_cnn")
+    gate = learner.gated["conv1"].gate(0)
+    gate.seal.copy_(torch.arange(8) < 3)  # what the task was offered
+    gate.fires.copy_(torch.arange(8.0))  # livelier outside of it
+    gate.images.fill_(100)
+    gate.park(0.5)
+    assert torch.nonzero(~gate.parked).tolist() == [[2]]
+
+
 def test_parking_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task():
     learner, task = begun("simple_cnn", patience=1, park=0.9, open_bias=-1.0, look=2)
     learner.train()
