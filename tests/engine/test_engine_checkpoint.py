@@ -175,7 +175,7 @@ def test_a_manifest_of_another_format_is_refused_with_both_numbers(tmp_path: Pat
     manifest["format"] = 99
     (point.path / "manifest.json").write_text(json.dumps(manifest))
     sign(point.path)
-    with pytest.raises(CheckpointError, match=r"has format 99; .* reads format 2\."):
+    with pytest.raises(CheckpointError, match=r"has format 99; .* reads 2 and 3\."):
         point.manifest()
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from lockgate.layers.gated import GatedConv2d, GatedLinear, apply_gate
 from lockgate.layers.norm import SharedNorm, TaskNorm
-from lockgate.layers.parts import PlainConv2d, PlainLinear, TaskModules
+from lockgate.layers.parts import PlainConv2d, PlainLinear
 
 
 def identity(h: torch.Tensor) -> torch.Tensor:
@@ -172,14 +172,6 @@ def test_only_the_newest_tasks_gate_learns():
     assert [p.requires_grad for p in layer.gate(1).parameters()] == [False] * 6
     assert all(p.requires_grad for p in layer.gate(2).parameters())
     assert [gate.training for gate in layer.gates] == [False, False, True]
-
-
-def test_past_modules_stay_in_eval_whatever_is_asked():
-    parts = TaskModules([nn.BatchNorm1d(2) for _ in range(3)])
-    outer = nn.Sequential(parts)
-    for mode, wanted in ((True, [False, False, True]), (False, [False] * 3), (True, [False, False, True])):
-        outer.train(mode)
-        assert [part.training for part in parts] == wanted
 
 
 def test_training_a_task_moves_no_norm_of_another():

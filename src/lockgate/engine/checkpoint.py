@@ -4,7 +4,8 @@
     checkpoints/000008-fit/    learner.safetensors  best.safetensors  optimiser.pt  manifest.json    inside a task
 
 A checkpoint is written into a hidden folder and renamed into place, so it is there whole or not at all. The manifest
-holds the SHA-256 of every file. Tensors are safetensors; the optimiser's state is read with ``weights_only=True``:
+holds the SHA-256 of every file. Inside a task, only what the task can change is written: the rest stands in the end of
+the task before. Tensors are safetensors; the optimiser's state is read with ``weights_only=True``:
 nothing that is loaded can run code. The one before the newest is kept, and so is the end of the last task.
 """
 
@@ -26,7 +27,9 @@ from torch import Tensor
 
 from lockgate.errors import CheckpointError
 
-FORMAT = 2
+FORMAT = 3
+READABLE = (2, FORMAT)
+"""Format 2 wrote the whole learner inside a task too."""
 Kind = Literal["task", "fit"]
 State = dict[str, Tensor]
 
@@ -134,9 +137,10 @@ def _read_manifest(file: Path) -> dict[str, Any]:
         raise _damaged(file, f"not a manifest ({error})") from error
     if seal != _digest(manifest):
         raise _damaged(file, "its own checksum does not fit")
-    if manifest["format"] != FORMAT:
+    if manifest["format"] not in READABLE:
+        readable = " and ".join(map(str, READABLE))
         raise CheckpointError(
-            f"{file} has format {manifest['format']}; this version of Lockgate reads format {FORMAT}. "
+            f"{file} has format {manifest['format']}; this version of Lockgate reads {readable}. "
             "Use the version that wrote it."
         )
     return dict(manifest)

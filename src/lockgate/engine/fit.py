@@ -19,6 +19,7 @@ from lockgate.engine.optim import lr_factor, make_optimiser, set_lr
 from lockgate.engine.progress import Progress
 from lockgate.errors import TrainingError
 from lockgate.evaluation.accuracy import BATCH, accuracy
+from lockgate.layers.per_task import live_state, load_live_state
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive, generator
 from lockgate.trainee import Judgement, Phase, steps_per_epoch
@@ -39,6 +40,7 @@ class FitState:
     best_score: float = -math.inf
     best_epoch: int = -1
     best: State | None = None
+    """What the best epoch so far left in the part of the state that can change."""
     optimiser: dict[str, Any] | None = None
 
     def meta(self) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Fit:
             record({**self.close_epoch(epoch), "losses": losses, "seconds": time.monotonic() - start})
             self.save()
         if self.state.best is not None:
-            self.trainee.load_state_dict(self.state.best)
+            load_live_state(self.trainee, self.state.best)
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
         """The remaining steps of an epoch; returns the mean of each loss."""
@@ -173,7 +175,7 @@ class Fit:
         selectable = phase.optim.selection != "last" and epoch >= self.trainee.first_selectable_epoch
         if selectable and score >= state.best_score:
             state.best_score, state.best_epoch = score, epoch
-            state.best = {name: value.detach().clone() for name, value in self.trainee.state_dict().items()}
+            state.best = {name: value.detach().clone() for name, value in live_state(self.trainee).items()}
         return {"event": "epoch", **record, "val_objective": objective, "val_accuracy": right}
 
     def save(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import torch
 
 from lockgate.config import Experiment
 from lockgate.engine import checkpoint
-from lockgate.engine.checkpoint import Checkpoint
+from lockgate.engine.checkpoint import Checkpoint, State
 from lockgate.errors import CheckpointError
+from lockgate.layers.per_task import load_live_state
 from lockgate.methods.base import Learner
 
 
@@ -21,15 +25,24 @@ def load_end(learner: Learner, point: Checkpoint, experiment: Experiment) -> Non
     """Make a fresh learner what it was at the end of a task."""
     with torch.random.fork_rng(devices=[]):  # new modules are initialised, then overwritten
         learner.rebuild(point.manifest()["meta"]["structure"])
+    _load(learner.load_state_dict, point)
+    place(learner, experiment, torch.device("cpu"))
+
+
+def load_inside(learner: Learner, point: Checkpoint) -> None:
+    """Make a learner that has begun a task what it was inside it."""
+    _load(functools.partial(load_live_state, learner), point)
+
+
+def _load(load: Callable[[State], object], point: Checkpoint) -> None:
     tensors = point.tensors("learner")
     assert tensors is not None
     try:
-        learner.load_state_dict(tensors)
+        load(tensors)
     except RuntimeError as error:
         raise CheckpointError(
             f"{point.path} does not fit the configuration beside it; was that edited? Put it back as it was. ({error})"
         ) from error
-    place(learner, experiment, torch.device("cpu"))
 
 
 def place(learner: Learner, experiment: Experiment, device: torch.device) -> None:

@@ -3,7 +3,7 @@
     for each task:  begin_task -> fit, in one phase or two -> end_task -> evaluate -> record -> checkpoint
 
 To resume inside a task, the learner is taken back to the end of the task before, ``begin_task`` is called again (it is
-cheap and deterministic), and the state inside the task is loaded on top.
+cheap and deterministic), and the state inside the task, as far as it can change there, is loaded on top.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from lockgate.engine.checkpoint import Checkpoint, State
 from lockgate.engine.device import make_fabric, prepare_process
 from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.folder import RunFolder
-from lockgate.engine.loading import end_before, load_end, place
+from lockgate.engine.loading import end_before, load_end, load_inside, place
 from lockgate.engine.outcome import in_words, outcome
 from lockgate.engine.progress import Progress
 from lockgate.engine.records import Records
 from lockgate.engine.setup import build_learner, build_scenario, validated
 from lockgate.engine.summary import make_summary
 from lockgate.errors import CheckpointError, LockgateError
+from lockgate.layers.per_task import live_state
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive
 from lockgate.scenario import Scenario, join
@@ -192,9 +193,7 @@ class Run:
         data = self.learner.begin_task(task)
         number, state = 0, FitState()
         if self._inside is not None:
-            tensors = self._inside.tensors("learner")
-            assert tensors is not None
-            self.learner.load_state_dict(tensors)
+            load_inside(self.learner, self._inside)
             meta = self._inside.manifest()["meta"]
             number = meta["phase"]
             state = FitState.from_meta(meta["fit"], self._inside.tensors("best"), self._inside.optimiser())
@@ -260,7 +259,8 @@ class Run:
         if not self.first:
             return
         meta = {**meta, **self.luggage.meta, "structure": self.learner.structure()}
-        states = {"learner": self.learner.state_dict(), **self.luggage.states, **(states or {})}
+        learner = self.learner.state_dict() if kind == "task" else live_state(self.learner)
+        states = {"learner": learner, **self.luggage.states, **(states or {})}
         try:
             checkpoint.save(self.folder.checkpoints, kind, meta, states, optimiser)
         except OSError as error:

@@ -11,7 +11,7 @@ from typing import cast
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.layers.parts import TaskModules
+from lockgate.layers.per_task import TaskModules
 
 
 class BatchNorm2d(nn.BatchNorm2d):

@@ -71,19 +71,3 @@ class PlainLinear(nn.Linear):
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, None]:  # type: ignore[override]
         """Map, then apply ``then``."""
         return then(F.linear(x, self.weight, self.bias)), None
-
-
-class TaskModules(nn.ModuleList):
-    """One module per task, of which only the newest ever trains: the others stay in eval mode, whatever is asked."""
-
-    def train(self, mode: bool = True) -> TaskModules:
-        """Set the newest module's mode."""
-        super().train(mode)
-        for past in list(self)[:-1]:
-            past.eval()
-        return self
-
-    def freeze_past(self) -> None:
-        """No gradient for any but the newest."""
-        for past in list(self)[:-1]:
-            past.requires_grad_(False).eval()

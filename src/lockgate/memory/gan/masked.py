@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lockgate.layers.growing import Growing, LinearMap, TransposedMap
 from lockgate.layers.norm import TaskNorm
-from lockgate.layers.parts import TaskModules
+from lockgate.layers.per_task import TaskModules
 from lockgate.memory.gan.acgan import LABEL, NOISE
 from lockgate.memory.gan.nets import LATENT, Crop, GeneratorPlan, last_activation
 
