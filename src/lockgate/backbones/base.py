@@ -30,8 +30,20 @@ class Channels:
     readers: list[Any]
     norms: list[Any]
 
-    def route(self, task: int, open_: Tensor) -> None:
-        """Tell all of them which channels (c,) bool the stream of ``task`` holds."""
+    def offer(self, task: int, most: int) -> None:
+        """Seal the stream of ``task`` into what is locked and at most so many free channels."""
+        locked = torch.stack([layer.locked for layer in self.writers]).any(0)  # (c,)
+        new = (~locked).cumsum(0) <= most  # free filters are all alike: the first
+        for layer in self.writers:
+            layer.seal(locked | new, task)
+
+    def route(self, task: int) -> None:
+        """Tell all of them which channels the stream of ``task`` holds: what its gates can open, neither parked nor
+        outside its seal. Writers share one answer."""
+        gates = [layer.gate(task) for layer in self.writers]
+        open_ = torch.stack([gate.seal & ~gate.parked for gate in gates]).any(0)  # (c,)
+        if not open_.any():  # nothing to compute would cut the stream: one filter stays, its gates shut
+            open_[0] = True
         index = None if open_.all() else torch.nonzero(open_).flatten()
         for table in [w.writes for w in self.writers] + [r.reads for r in (*self.readers, *self.norms)]:
             if index is None:

@@ -115,18 +115,11 @@ class CCGN(Learner):
         if self.options.grow and self.heads:
             self.backbone.grow(self.backbone.widths_with_free(self.options.grow, self.base_widths))
         examples = super().begin_task(task)
-        if self.options.offer:
-            self._offer(task.id)
+        if self.options.offer:  # steps are cheap from the first one on
+            for group, width in zip(self.backbone.channels, self.base_widths, strict=True):
+                group.offer(task.id, math.ceil(self.options.offer * width))
+            self.wire([task.id])
         return examples
-
-    def _offer(self, task: int) -> None:
-        """Seal the new stream into what is locked and a part of what is free: steps are cheap from the first one on."""
-        for group, width in zip(self.backbone.channels, self.base_widths, strict=True):
-            locked = torch.stack([layer.locked for layer in group.writers]).any(0)  # (c_out,)
-            new = (~locked).cumsum(0) <= math.ceil(self.options.offer * width)  # free filters are all alike: the first
-            for layer in group.writers:
-                layer.seal(locked | new, task)
-        self.wire([task])
 
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the current head on the current stream, and Eq. 5 once the patience is over."""
@@ -202,19 +195,10 @@ class CCGN(Learner):
         self.wire([task])
 
     def wire(self, tasks: Iterable[int] | None = None) -> None:
-        """Tell every layer which channels the streams of ``tasks`` (all of them) read and write.
-
-        A stream computes what its gates can open: what is neither parked nor outside its seal. Writers of one set of
-        channels share one answer.
-        """
+        """Tell every layer which channels the streams of ``tasks`` (all of them) read and write."""
         for task in range(len(self.heads)) if tasks is None else tasks:
             for group in self.backbone.channels:
-                gates = [layer.gate(task) for layer in group.writers]
-                open_ = torch.stack([gate.seal & ~gate.parked for gate in gates]).any(0)
-                # A layer with nothing to compute would cut the stream: one filter stays, its gates shut.
-                if not open_.any():
-                    open_[0] = True
-                group.route(task, open_)
+                group.route(task)
 
     # -- gates -------------------------------------------------------------------------------------------------------
 
