@@ -221,10 +221,14 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         reproduce.exhibits(parsed.exhibit),
         parsed.schedule,
         parsed.seeds,
-        parsed.root,
+        parsed.root.resolve(),  # workers of a cluster stand elsewhere
         tuple(parsed.only),
     )
-    failed = [] if parsed.no_run else reproduce.run_missing(plan, parsed.jobs, parsed.ray, _say)
+    failed = []
+    if parsed.no_run:
+        reproduce.say_missing(plan, parsed.jobs, _say)
+    else:
+        failed = reproduce.run_missing(plan, parsed.jobs, parsed.ray, _say)
     for path in reproduce.pages(reproduce.write_all(plan, _say)):
         print(path)
     return 1 if failed else 0

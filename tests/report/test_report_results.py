@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -43,27 +44,56 @@ def test_verdicts():
     near, far = row("ours", C500=(0.94, 0.935)), row("ours", C500=(0.94, 0.90))
     rival, strong = row("rival", C500=(0.85, 0.80)), row("rival", C500=(0.85, 0.92))
     absent = row("absent", C500=(0.5,))
-    assert result(near).verdict("mnist") == "reproduced"
-    assert result(near, absent).verdict("mnist") == "reproduced (1 row not run)"
+    assert result(near).verdict("mnist") == "reproduced: 1 of 1 number within reach"
+    assert result(near, absent).verdict("mnist").startswith("reproduced as far as run (1 row not run): 1 of 1 number")
     assert result(absent).verdict("mnist") == "not run here"
     half = row("ours", C500=(0.94, 0.935), C1000=(0.96,))
-    assert result(half, absent).verdict("mnist") == "reproduced (1 row not run, 1 number of others missing)"
-    assert result(far, rival).verdict("mnist").startswith("trend holds: 0 of 2")
-    assert result(far, strong).verdict("mnist").startswith("differs")
-    known = result(far, strong, notes={"rival": "trained longer"})
-    assert known.verdict("mnist") == "differs: trained longer"
-    assert result(row("ours", C500=(None, 0.7))).verdict("mnist") == "beyond the paper"
+    missing = "(1 row not run, 1 number of others missing)"
+    assert result(half, absent).verdict("mnist").startswith(f"reproduced as far as run {missing}: 1 of 1 number")
+    assert result(far, rival).verdict("mnist") == "trend holds: 0 of 2 numbers within reach, 1 of 1 pair in order"
+    counted = "1 of 2 numbers within reach, 0 of 1 pair in order"
+    assert result(far, strong).verdict("mnist") == f"differs: {counted}; not looked into"
+    for group in ("mnist", ""):
+        known = result(far, strong, notes={group: "trained longer"})
+        assert known.verdict("mnist") == f"differs: {counted}; trained longer"
+    beyond = ResultRow("digits", "ours", {"C = 500": Number(None, {0: 0.7})}, (), (), ())
+    assert result(near, beyond).verdict("digits") == "beyond the paper"
+    assert result(row("ours", C500=(None, 0.7))).verdict("mnist") == "shown; the paper prints no numbers"
+
+
+def test_numbers_as_good_as_the_papers_reproduce_nothing_if_a_rival_overtakes():
+    near, strong = row("ours", C500=(0.94, 0.935)), row("rival", C500=(0.85, 0.99))
+    assert result(near, strong).verdict("mnist").startswith("differs: 2 of 2 numbers within reach, 0 of 1 pair")
+    assert result(near, strong, ranked=False).verdict("mnist").startswith("reproduced")
+
+
+def test_order_counts_in_every_column():
+    near = row("ours", C500=(0.94, 0.90), C2000=(0.96, 0.95))
+    rival = row("rival", C500=(0.85, 0.91), C2000=(0.85, 0.80))
+    assert result(near, rival).order("mnist") == (1, 2)
+
+
+def test_ours_are_no_rivals_of_each_other_and_the_backbone_is_only_a_scale():
+    given, not_given = row("ours, task given", T1=(0.1, 0.5)), row("ours, no task given", T1=(0.4, 0.3))
+    dense = replace(row("backbone", T1=(1.0, 0.2)), judged=False)
+    assert result(given, not_given, dense, lower_is_better=True).order("mnist") == (0, 0)
+    assert result(dense).verdict("mnist") == "not run here"
+
+
+def test_what_a_memory_costs_is_not_judged():
+    made = row("Gm1", accuracy=(0.83, 0.85), MiB=(33.0, 5.9))
+    assert result(made, ranked=False).verdict("mnist") == "reproduced: 1 of 1 number within reach"
 
 
 def test_where_there_is_an_average_it_is_what_counts_and_missing_seeds_are_told():
     made = row("ours", T1=(0.97, 0.90), avg=(0.95, 0.95))
-    assert result(made).verdict("mnist") == "reproduced"
-    assert result(made, wanted=5).verdict("mnist") == "reproduced (1 of 5 seeds)"
+    assert result(made).verdict("mnist").startswith("reproduced:")
+    assert result(made, wanted=5).verdict("mnist").startswith("reproduced as far as run (1 of 5 seeds):")
 
 
 def test_costs_are_judged_the_other_way_round():
     cheap, dear = row("ours", T1=(0.1, 0.11)), row("ours", T1=(0.1, 0.2))
-    assert result(cheap, lower_is_better=True).verdict("mnist") == "reproduced"
+    assert result(cheap, lower_is_better=True).verdict("mnist").startswith("reproduced:")
     assert result(dear, lower_is_better=True).verdict("mnist").startswith("differs")
 
 
@@ -134,7 +164,8 @@ def test_a_higher_number_stands_higher_and_a_missing_one_lifts_the_pen():
     assert x1 < x2
     assert y1 > y2
     assert line.count("M") == 2
-    assert figure.svg.count("<circle") == 3  # the paper's
+    assert figure.svg.count('class="hole') == 3  # the paper's
+    assert figure.svg.count('class="dot') == 2  # ours, which would not be seen without a line
     assert by_buffer(result(row("absent", C500=(0.5,))), "mnist") is None
 
 
@@ -205,9 +236,7 @@ def test_the_page_opens_in_a_browser_without_complaint(small_page, tmp_path, wid
 
 
 def test_a_measurement_of_gates_is_drawn_from_the_run_folder(tmp_path):
-    (tmp_path / "gates.json").write_text(
-        json.dumps({"layer": "conv1", "gate": 0, "firing": {"conv1": [[0.5, 0.0]]}, "shares": [0.5, 0.5]})
-    )
+    (tmp_path / "gates.json").write_text(json.dumps({"layer": "conv1", "gate": 0, "firing": {"conv1": [[0.5, 0.0]]}}))
     made = result(row("ours", share=(None, 0.5)), unit="share of gates")
     assert figures_of("gates", made, {"mnist": tmp_path})["mnist"][0].title == "Gates of conv1"
     assert figures_of("gates", made, {})["mnist"] == []

@@ -13,6 +13,7 @@ from PIL import Image
 import tiny
 from lockgate.engine.run import load, run
 from lockgate.errors import LockgateError
+from lockgate.evaluation.gates import shares
 from lockgate.evaluation.macs import task_macs
 from lockgate.sweep.measure import measurable, measure
 
@@ -51,8 +52,8 @@ def test_a_stage_costs_what_the_run_noted_then(folder: Path) -> None:
 def test_gates_and_the_images_that_trigger_one(folder: Path) -> None:
     found = measure(folder, "gates")
     assert found["layer"] == "conv1"
-    ever, always = found["shares"]
-    assert 0 < always <= ever <= 1
+    ever, shared = shares(found["firing"])
+    assert 0 < shared <= ever <= 1
     summary = json.loads((folder / "summary.json").read_text())
     assert found["firing"]["conv1"] == [pytest.approx(row, abs=1e-5) for row in summary["gates"]["conv1"]]
     learner, _, _ = load(folder)

@@ -17,7 +17,7 @@ from lockgate.flags import take_options
 from lockgate.recipes import EXHIBITS
 from lockgate.recipes.exhibit import Exhibit
 from lockgate.recipes.presets import short
-from lockgate.sweep.plan import Job, command, folder_name, held, jobs, key, lines
+from lockgate.sweep.plan import Job, chosen, command, folder_name, held, jobs, key
 from lockgate.sweep.time import estimate
 
 
@@ -56,9 +56,17 @@ def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:
 
 
 def test_an_unknown_row_is_answered_with_the_known_ones(exhibit: Exhibit) -> None:
-    assert {line.row for line in lines(exhibit, "short", ("ours",))} == {"ours"}
-    with pytest.raises(LockgateError, match=r"nothing called 'HAT'.*Full replay, ours, synthetic"):
-        lines(exhibit, "short", ("HAT",))
+    ((_, lines),) = chosen([exhibit], "short", ("ours",))
+    assert {line.row for line in lines} == {"ours"}
+    with pytest.raises(LockgateError, match=r"nothing called 'HAT'; there are Full replay, ours, synthetic"):
+        chosen([exhibit], "short", ("ours", "HAT"))
+
+
+def test_of_many_exhibits_only_those_that_have_it_are_asked_for_a_row() -> None:
+    every = [EXHIBITS[name] for name in EXHIBITS]
+    by_name = {exhibit.name: lines for exhibit, lines in chosen(every, "short", ("svhn",))}
+    assert by_name["gates"] == []
+    assert {line.group for line in by_name["task-incremental"]} == {"svhn"}
 
 
 @pytest.mark.parametrize("schedule", ["short", "paper"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,23 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "lockgate": __version__,
+        "commit": _commit(),
         "platform": platform.platform(),
         "cpu": _cpu(),
         "threads": torch.get_num_threads(),
         "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
+
+
+def _commit() -> str | None:
+    """The commit of the source, if it is run from a checkout; `-dirty` if files have changed since."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", __file__], check=True, capture_output=True, timeout=10)
+        described = [*git, "describe", "--always", "--dirty", "--exclude", "*"]
+        return subprocess.run(described, check=True, capture_output=True, text=True, timeout=10).stdout.strip() or None
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def _cpu() -> str:

@@ -43,11 +43,12 @@ def firing_probabilities(learner: CCGN, tasks: Sequence[Task]) -> Firing:
 
 
 def shares(firing: Mapping[str, Sequence[Sequence[float]]]) -> tuple[float, float]:
-    """Of all gates, the share that ever fires, and the share that fires for every task."""
+    """Of all gates, the share that ever fires, and the share that fires for more than one task: features re-used."""
     fires = [torch.tensor(rows) > 0 for rows in firing.values()]  # (tasks, width) each
     total = sum(layer.shape[1] for layer in fires)
-    ever, always = (sum(int(layer.any(0).sum()) for layer in fires), sum(int(layer.all(0).sum()) for layer in fires))
-    return ever / total, always / total
+    ever = sum(int(layer.any(0).sum()) for layer in fires)
+    shared = sum(int((layer.sum(0) > 1).sum()) for layer in fires)
+    return ever / total, shared / total
 
 
 @dataclass(frozen=True)

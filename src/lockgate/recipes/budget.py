@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule, preset, without_task_and_memory
+from lockgate.recipes.generative import SMALL_GANS
 from lockgate.report.paper import BUDGET
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -34,5 +35,11 @@ def lines(schedule: Schedule) -> list[Line]:
 
 
 EXHIBIT = Exhibit(
-    "budget", "Class-incremental accuracy by what the memory costs", "Figure 5", lines, ranked=False, figure="scatter"
+    "budget",
+    "Class-incremental accuracy by what the memory costs",
+    "Figure 5",
+    lines,
+    ranked=False,
+    figure="scatter",
+    notes=SMALL_GANS,
 )

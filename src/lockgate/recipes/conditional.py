@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule, preset, without_task
+from lockgate.recipes.generative import SMALL_GANS
 from lockgate.report.paper import CONDITIONAL
 
 METHODS = {"C-Gen": "cgen", "ours": "ccgn-generative"}
@@ -24,4 +25,10 @@ def lines(schedule: Schedule) -> list[Line]:
     ]
 
 
-EXHIBIT = Exhibit("conditional", "Generators of classes against generators of tasks", "Supplement, C-Gen", lines)
+EXHIBIT = Exhibit(
+    "conditional",
+    "Generators of classes against generators of tasks",
+    "Supplement, C-Gen",
+    lines,
+    notes=SMALL_GANS,
+)

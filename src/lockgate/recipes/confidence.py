@@ -14,8 +14,10 @@ def lines(schedule: Schedule) -> list[Line]:
     made = []
     for dataset, published in CONFIDENCE.items():
         for row, method in METHODS.items():
-            value = published[row].value
-            made.append(Line(dataset, row, ("accuracy",), (value,), experiment(schedule, method, dataset), with_task))
+            mean, chosen = published[row], experiment(schedule, method, dataset)
+            made.append(
+                Line(dataset, row, ("accuracy",), (mean.value,), chosen, with_task, deviations=(mean.deviation,))
+            )
     if schedule == "short":
         for row, method in METHODS.items():
             made.append(Line("digits", row, ("accuracy",), (None,), preset(schedule, method, "digits"), with_task))

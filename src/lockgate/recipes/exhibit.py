@@ -32,6 +32,10 @@ class Line:
     read: Read
     measure: Literal["macs", "gates"] | None = None
     """What has to be measured on the trained model, beyond what the run notes."""
+    deviations: Values = ()
+    """The paper's standard deviations, where it prints any."""
+    judged: bool = True
+    """Whether the line counts in the verdict."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Exhibit:
     """Whether the rows are rivals, so that their order means something."""
     figure: Kind | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Why a row differs from the paper, by row, where that has been looked into."""
+    """Why the short schedule differs from the paper where it does, by group; under "", in any group."""
 
 
 def preset(schedule: Schedule, method: str, dataset: str, **changes: Any) -> Experiment:

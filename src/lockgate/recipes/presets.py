@@ -135,7 +135,7 @@ def short(method: str, dataset: str) -> Experiment:
     """A schedule of a few epochs a task: gates learn at three times the network's rate, or they would not close."""
     DATASETS.require(dataset)
     experiment = _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
-    return _keeping_last(experiment) if method in CLASS_INCREMENTAL else experiment
+    return _keeping_last(experiment) if method in (*CLASS_INCREMENTAL, *REPLAY, "cgen") else experiment
 
 
 def _experiment(
@@ -154,7 +154,7 @@ def _experiment(
     if method in REPLAY:  # images vary as those of ours do
         varied = {key: value for key, value in row.get("streams", {}).items() if key in ("shift", "warp")}
         experiment = replace(experiment, optim=replace(experiment.optim, **varied))
-    return _keeping_last(experiment) if method in (*REPLAY, "cgen") else experiment
+    return experiment
 
 
 def _keeping_last(experiment: Experiment) -> Experiment:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from lockgate.report import words
-from lockgate.report.figures import COLOURS, EDGES, HEIGHT, VIEW
+from lockgate.report.figures import COLOURS, EDGES, HEIGHT, VIEW, WIDTH
 from lockgate.report.results import Result
 from lockgate.report.svg import Figure, Frame, document, element, hint, text, ticks, trace
 
@@ -44,7 +44,7 @@ def by_buffer(result: Result, group: str) -> Figure | None:
     values = [v for row in result.of(group) for n in row.numbers.values() for v in (n.mean, n.paper) if v is not None]
     if not rows:
         return None
-    frame = Frame((sizes[0], sizes[-1]), ticks(min(values) - 0.02, 1.0), **EDGES)
+    frame = Frame((sizes[0], sizes[-1]), ticks(min(values) - 0.02, 1.0), **{**EDGES, "right": WIDTH - 20})
     body = [*frame.grid(), *_axis(frame, sizes, "images kept, C")]
     legend = []
     for n, row in enumerate(result.of(group)):
@@ -53,13 +53,15 @@ def by_buffer(result: Result, group: str) -> Figure | None:
         kind = f"s{n % COLOURS}"
         said = ", ".join(words.score(cell.mean if cell else None) for cell in cells)
         body.append(element("path", hint(f"{row.name}: {said}"), d=trace(line), class_=f"line {kind}"))
-        body += [
-            _dot(*frame.at(x, c.paper), f"paper, {row.name}", kind)
-            for x, c in zip(sizes, cells, strict=True)
-            if c and c.paper is not None
-        ]
+        for x, cell in zip(sizes, cells, strict=True):
+            if cell and cell.paper is not None:
+                body.append(_dot(*frame.at(x, cell.paper), f"paper, {row.name}: {words.score(cell.paper)}", kind))
+            if cell and cell.mean is not None:  # a lone one has no line
+                said = f"{row.name}: {words.score(cell.mean)}"
+                body.append(_dot(*frame.at(x, cell.mean), said, kind, filled=True))
         legend.append((row.name, kind))
-    caption = "Accuracy without the task, by images kept. Lines: measured here. Rings: the paper's numbers."
+    legend.append(("rings: the paper", "s5"))
+    caption = "Accuracy without the task, by images kept. Dots and lines: measured here. Rings: the paper's numbers."
     title = f"{result.title}: {group}"
     return Figure(title, caption, document(title, caption, body, viewBox=VIEW), tuple(legend))
 
@@ -87,7 +89,8 @@ def by_memory(result: Result, group: str) -> Figure | None:
         assert down is not None
         said = f"{name}, {'ours' if mine else 'paper'}: {words.score(y)} with {x:.2f} MiB"
         body.append(_dot(across, down, said, "s0" if mine else "s1", filled=mine))
-        body.append(text(across + 8, down + 4, name, "tick"))
+        side = ("end", -8) if mine else ("start", 8)  # both may stand at the same MiB
+        body.append(text(across + side[1], down + 4, name, "tick", side[0]))
     caption = (
         "Accuracy without the task, by what is kept of past tasks. Dots: measured here. Rings: the paper's numbers."
     )

@@ -18,6 +18,8 @@ from lockgate.report.schema import Audit, Epoch, Layer, Macs, Memory, Picture, R
 
 FORMAT = 1
 NEEDED = ("method", "dataset", "seed", "tasks", "seconds", "task_incremental")
+NO_EPOCHS = ("dgm",)
+"""Methods that train generators, by their own iterations, and nothing else."""
 PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
@@ -74,7 +76,7 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         backbone=_text(given.get("backbone")),
         seed=int(given["seed"]),
         tasks=int(given["tasks"]),
-        epochs=_whole(given.get("epochs")),
+        epochs=None if given["method"] in NO_EPOCHS else _whole(given.get("epochs")),
         seconds=float(given["seconds"]),
         task_names=tuple(tuple(map(str, names)) for names in given.get("task_names") or ()),
         task_incremental=_scores(given["task_incremental"]),

@@ -15,6 +15,10 @@ CLOSE = 0.01
 """Accuracies within a point of the paper's, or above it, reproduce it."""
 CLOSE_RATIO = 1.2
 """Costs within a fifth of the paper's, or below it, do."""
+OURS = "ours"
+"""How names of our own rows begin: they are no rivals of each other."""
+NOT_JUDGED = ("MiB",)
+"""Columns that say what a number was bought with."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class Number:
 
     paper: float | None
     ours: Mapping[int, float]
+    paper_deviation: float | None = None
 
     @property
     def mean(self) -> float | None:
@@ -45,6 +50,8 @@ class ResultRow:
     commands: tuple[str, ...]
     epochs: tuple[int, ...]
     hardware: tuple[str, ...]
+    judged: bool = True
+    """Whether it counts; what only gives the scale does not."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -70,6 +77,7 @@ class Result:
     ranked: bool
     rows: tuple[ResultRow, ...]
     notes: Mapping[str, str]
+    """Why a group differs from the paper, by group; under "", why any does."""
     wanted: int = 1
     """Seeds that the exhibit needs."""
 
@@ -96,49 +104,58 @@ class Result:
 
     def verdict(self, group: str) -> str:
         """What a group comes to: *reproduced*, *trend holds*, *differs*, *not run here*, or *beyond the paper*."""
-        rows = [row for row in self.of(group) if row.run]
+        rows = [row for row in self.of(group) if row.run and row.judged]
         if not rows:
             return "not run here"
         columns = self.judged(group)
         numbers = [row.numbers[column] for row in rows for column in columns if column in row.numbers]
         judged = [close for number in numbers if (close := self.close(number)) is not None]
-        partly = self._partly(group)
+        missing = ", ".join(self._missing(group))
+        partly = f" ({missing})" if missing else ""
         if not judged:
-            return f"beyond the paper{partly}"
-        if all(judged):
-            return f"reproduced{partly}"
-        if self.ranked and (order := self.order(group)) is not None:
-            right, pairs = order
-            if right == pairs:
-                return f"trend holds{partly}: {sum(judged)} of {len(judged)} numbers within reach, all rows in order"
-        why = "; ".join(self.notes[row.name] for row in rows if row.name in self.notes)
-        return f"differs{partly}: {why or 'schedule is short; not looked into'}"
+            printed = any(n.paper is not None for row in self.rows for n in row.numbers.values())
+            return f"beyond the paper{partly}" if printed else f"shown{partly}; the paper prints no numbers"
+        right, pairs = self.order(group) if self.ranked else (0, 0)
+        counted = f"{sum(judged)} of {words.plural(len(judged), 'number')} within reach"
+        counted += f", {right} of {words.plural(pairs, 'pair')} in order" if pairs else ""
+        if all(judged) and right == pairs:
+            return f"reproduced{' as far as run' if missing else ''}{partly}: {counted}"
+        if pairs and right == pairs:
+            return f"trend holds{partly}: {counted}"
+        return f"differs{partly}: {counted}; {self.notes.get(group, self.notes.get('', 'not looked into'))}"
 
     def judged(self, group: str) -> list[str]:
-        """The columns that count: the average where there is one, else all."""
-        columns = self.columns(group)
+        """The columns that count: the average where there is one, else all but costs beside them."""
+        columns = [column for column in self.columns(group) if column not in NOT_JUDGED]
         return [AVERAGE] if AVERAGE in columns else columns
 
-    def _partly(self, group: str) -> str:
+    def _missing(self, group: str) -> list[str]:
         """What is missing: rows, numbers of rows that were run, or seeds."""
-        rows = self.of(group)
+        rows = [row for row in self.of(group) if row.judged]
         left, fewest = sum(not row.run for row in rows), min(len(row.seeds) for row in rows if row.run)
         holes = sum(number.mean is None for row in rows if row.run for number in row.numbers.values())
         missing = [f"{words.plural(left, 'row')} not run"] if left else []
         missing += [f"{words.plural(holes, 'number')} of others missing"] if holes else []
         missing += [f"{fewest} of {words.plural(self.wanted, 'seed')}"] if fewest < self.wanted else []
-        return f" ({', '.join(missing)})" if missing else ""
+        return missing
 
-    def order(self, group: str) -> tuple[int, int] | None:
-        """Of the pairs of rows that the paper tells apart by more than a point, how many are in its order here."""
-        column = self.judged(group)[-1]
-        known = [
-            (number.paper, number.mean)
-            for row in self.of(group)
-            if (number := row.numbers.get(column)) and number.paper is not None and number.mean is not None
-        ]
-        apart = [(a, b) for a, b in combinations(known, 2) if abs(a[0] - b[0]) > CLOSE]
-        return (sum((a[0] > b[0]) == (a[1] > b[1]) for a, b in apart), len(apart)) if apart else None
+    def order(self, group: str) -> tuple[int, int]:
+        """Of the pairs of rivals that the paper tells apart by more than a point, how many stand in its order here."""
+        right = pairs = 0
+        for column in self.judged(group):
+            known = [
+                (row.name, number.paper, number.mean)
+                for row in self.of(group)
+                if row.judged
+                and (number := row.numbers.get(column))
+                and number.paper is not None
+                and number.mean is not None
+            ]
+            for (a, paper_a, mean_a), (b, paper_b, mean_b) in combinations(known, 2):
+                if abs(paper_a - paper_b) > CLOSE and not (a.startswith(OURS) and b.startswith(OURS)):
+                    pairs += 1
+                    right += (paper_a > paper_b) == (mean_a > mean_b)
+        return right, pairs
 
 
 def ours(number: Number) -> str:
@@ -154,4 +171,6 @@ def printed(number: Number) -> str:
     """The paper's number."""
     if number.paper is None:
         return words.ABSENT
-    return f"{number.paper:.3f}" if round(number.paper, 3) == number.paper else f"{number.paper:.4f}"
+    spread = "" if number.paper_deviation is None else f" ± {number.paper_deviation:.4f}"
+    digits = 3 if round(number.paper, 3) == number.paper else 4
+    return f"{number.paper:.{digits}f}{spread}"

@@ -13,11 +13,16 @@ HEAD = """# Reproduction
 Exhibit by exhibit of *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020):
 what the paper prints, what was measured here, and the command. Written by `lockgate reproduce all --no-run`; do not
 edit. The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are
-not meant to equal the paper's. A cell that was not run says so.
+not meant to equal the paper's. On that schedule ResNet-18 starts 16 filters wide (the paper: 64) and, gated, may grow;
+GANs have a quarter of the supplement's width. Its settings were chosen on test accuracy of seed 0. "svhn" are digits
+cropped anew from the full-number images, so pixels differ slightly from the official crops. A cell that was not run
+says so. Runs that name no commit were made before commits were noted; where a method has changed since,
+docs/results.md says so.
 
-*Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point; costs
-are at most 1.2 times. *Trend holds*: not all are, but methods that the paper tells apart by more than a point stand in
-its order. *Differs*: neither. What is not in the paper is *beyond the paper*.
+*Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point
+(costs: at most 1.2 times), and methods that the paper tells apart by more than a point stand in its order; *as far as
+run* where something is missing. *Trend holds*: the order is the paper's, but not all numbers are within reach.
+*Differs*: neither. What is not in the paper is *beyond the paper*.
 """
 
 
@@ -68,7 +73,7 @@ def _exhibit(result: Result) -> Iterator[str]:
         yield f"### {group}"
         yield f"Verdict: *{result.verdict(group)}*."
         yield ""
-        yield f"| {group} | {' | '.join(columns)} | epochs | seeds |"
+        yield f"| {group} | {' | '.join(columns)} | epochs | seed |"
         yield f"|---|{'---|' * len(columns)}---|---|"
         for row in rows:
             cells = [_cell(row, column) for column in columns]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from lockgate.engine.folder import RunFolder, write_atomically
 from lockgate.engine.run import load
 from lockgate.errors import CheckpointError, DataError, LockgateError
-from lockgate.evaluation.gates import firing_probabilities, shares, strips
+from lockgate.evaluation.gates import firing_probabilities, strips
 from lockgate.evaluation.macs import macs_by_stage
 from lockgate.methods.ccgn import CCGN
 
@@ -51,7 +51,7 @@ def _gates(run: Path) -> dict[str, Any]:
     layer = next(iter(firing)) if len(firing) <= 3 else _fifth_block(list(firing))
     chosen = strips(learner, scenario.tasks, layer)
     RunFolder(run).write_picture("gates", chosen.picture)
-    return {"firing": firing, "layer": layer, "gate": chosen.gate, "shares": list(shares(firing))}
+    return {"firing": firing, "layer": layer, "gate": chosen.gate}
 
 
 def _fifth_block(layers: list[str]) -> str:

@@ -98,13 +98,12 @@ def folder_name(experiment: Experiment) -> str:
     return f"{experiment.dataset}-{experiment.method}-{digest}-seed{experiment.seed}"
 
 
-def lines(exhibit: Exhibit, schedule: Schedule, only: tuple[str, ...] = ()) -> list[Line]:
-    """The lines of an exhibit; with ``only``, those whose group or row is named there."""
-    every = exhibit.lines(schedule)
-    chosen = [line for line in every if not only or line.group in only or line.row in only]
-    if not chosen:
-        known = sorted({line.group for line in every} | {line.row for line in every})
-        raise LockgateError(
-            f"{exhibit.name} has nothing called {' or '.join(map(repr, only))}. It has {', '.join(known)}."
-        )
-    return chosen
+def chosen(exhibits: Iterable[Exhibit], schedule: Schedule, only: tuple[str, ...]) -> list[tuple[Exhibit, list[Line]]]:
+    """The lines of each exhibit; with ``only``, those whose group or row is named there."""
+    every = [(exhibit, exhibit.lines(schedule)) for exhibit in exhibits]
+    known = sorted({name for _, lines in every for line in lines for name in (line.group, line.row)})
+    if unknown := [name for name in only if name not in known]:
+        raise LockgateError(f"There is nothing called {' or '.join(map(repr, unknown))}; there are {', '.join(known)}.")
+    if not only:
+        return every
+    return [(exhibit, [line for line in lines if {line.group, line.row} & set(only)]) for exhibit, lines in every]

@@ -17,7 +17,8 @@ TRIES = 3
 def carry_out(jobs: Sequence[Job], address: str, at_once: int, say: Callable[[str], None]) -> list[Job]:
     """Carry out what is not finished on the cluster at ``address``, or on a new one here if it is `local`.
 
-    Returns the jobs that failed. Each run takes one CPU; Ray decides how many run at a time.
+    Returns the jobs that failed. Each run takes one CPU, and one GPU where the cluster has any; Ray decides how many
+    run at a time.
     """
     try:
         import ray
@@ -30,7 +31,8 @@ def carry_out(jobs: Sequence[Job], address: str, at_once: int, say: Callable[[st
     if started:
         ray.init(**where, include_dashboard=False, log_to_driver=False, configure_logging=False)
     try:
-        work: Any = ray.remote(num_cpus=1, max_retries=TRIES, retry_exceptions=False)(_work)
+        gpus = 1 if ray.cluster_resources().get("GPU") else 0
+        work: Any = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES, retry_exceptions=False)(_work)
         waiting = {work.remote(job, os.environ.get("LOCKGATE_DATA")): job for job in jobs if not job.finished}
         total, failed = len(waiting), list[Job]()
         while waiting:
@@ -38,6 +40,8 @@ def carry_out(jobs: Sequence[Job], address: str, at_once: int, say: Callable[[st
             job = waiting.pop(ready)
             try:
                 ray.get(ready)
+                if not job.finished:
+                    raise LockgateError(f"its machine wrote nothing to {job.folder}; machines must share that folder.")
                 say(f"{job.folder.name}: finished ({total - len(waiting)} of {total})")
             except (ray.exceptions.RayError, LockgateError) as error:
                 failed.append(job)

@@ -11,7 +11,7 @@ from lockgate.recipes import EXHIBITS
 from lockgate.recipes.exhibit import Exhibit, Schedule
 from lockgate.report.tables import reproduction
 from lockgate.sweep import local, rays
-from lockgate.sweep.plan import Job, jobs, lines
+from lockgate.sweep.plan import Job, chosen, jobs
 from lockgate.sweep.time import estimate, in_words
 from lockgate.sweep.write import gather, write
 
@@ -28,6 +28,7 @@ class Plan:
     """None: as many as each exhibit needs."""
     root: Path
     only: tuple[str, ...] = ()
+    """Groups and rows to run, all if none are named. What is written holds all that is finished."""
 
     def seeds_of(self, exhibit: Exhibit) -> int:
         """How many seeds to run for ``exhibit``."""
@@ -36,9 +37,8 @@ class Plan:
     def jobs(self) -> list[Job]:
         """Every run that is needed, each once."""
         wanted: dict[Path, Job] = {}
-        for exhibit in self.exhibits:
-            chosen = lines(exhibit, self.schedule, self.only)
-            for job in jobs(chosen, self.schedule, self.seeds_of(exhibit), self.root):
+        for exhibit, lines in chosen(self.exhibits, self.schedule, self.only):
+            for job in jobs(lines, self.schedule, self.seeds_of(exhibit), self.root):
                 wanted.setdefault(job.folder, job)
         return list(wanted.values())
 
@@ -50,24 +50,31 @@ def exhibits(name: str) -> tuple[Exhibit, ...]:
 
 def run_missing(plan: Plan, at_once: int, ray: str | None, say: Callable[[str], None]) -> list[Job]:
     """Run what is not finished; returns what failed."""
-    every = plan.jobs()
-    missing = [job for job in every if not job.finished]
-    say(f"{len(every)} runs wanted, {len(every) - len(missing)} finished, {len(missing)} to do")
+    missing = say_missing(plan, at_once, say)
     if not missing:
         return []
-    say(f"about {in_words(estimate(missing) / at_once)} on CPUs like ours, {at_once} at a time")
     if ray is not None:
         return rays.carry_out(missing, ray, at_once, say)
     return local.carry_out(missing, at_once, say)
+
+
+def say_missing(plan: Plan, at_once: int, say: Callable[[str], None]) -> list[Job]:
+    """What is not finished, and about how long it would take."""
+    every = plan.jobs()
+    missing = [job for job in every if not job.finished]
+    say(f"{len(every)} runs wanted, {len(every) - len(missing)} finished, {len(missing)} to do")
+    if missing:
+        say(f"about {in_words(estimate(missing) / at_once)} on CPUs like ours, {at_once} at a time")
+    return missing
 
 
 def write_all(plan: Plan, say: Callable[[str], None]) -> list[Path]:
     """Write every exhibit of the plan from what is finished; with all exhibits also REPRODUCTION.md. Pages first."""
     written, results = list[Path](), []
     for exhibit in plan.exhibits:
-        chosen = lines(exhibit, plan.schedule, plan.only)
-        result = gather(exhibit, plan.schedule, chosen, _most(plan, exhibit), plan.root, say)
-        written += write(exhibit, result, chosen, plan.root)
+        lines = exhibit.lines(plan.schedule)
+        result = gather(exhibit, plan.schedule, lines, _most(plan, exhibit), plan.root, say)
+        written += write(exhibit, result, lines, plan.root)
         results.append(result)
     if len(plan.exhibits) == len(EXHIBITS):
         write_atomically(plan.root / MARKDOWN, reproduction(results))

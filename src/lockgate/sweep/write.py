@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from lockgate.engine.folder import write_atomically
@@ -40,7 +41,7 @@ def gather(
         exhibit.lower_is_better,
         exhibit.ranked,
         tuple(rows.values()),
-        exhibit.notes,
+        exhibit.notes if schedule == "short" else {},
         exhibit.seeds,
     )
 
@@ -53,8 +54,8 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         for seed, summary in by_seed.items()
     }
     numbers = {
-        column: Number(line.paper[i], {seed: v for seed, row in values.items() if (v := row[i]) is not None})
-        for i, column in enumerate(line.columns)
+        column: Number(line.paper[i], {seed: v for seed, row in values.items() if (v := row[i]) is not None}, spread)
+        for i, (column, spread) in enumerate(zip_longest(line.columns, line.deviations))
     }
     summaries = by_seed.values()
     return ResultRow(
@@ -64,6 +65,7 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         tuple(command_of(summary) for summary in summaries),
         tuple(summary.epochs for summary in summaries if summary.epochs is not None),
         tuple(hardware_of(summary) for summary in summaries),
+        line.judged,
     )
 
 
@@ -76,6 +78,7 @@ def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
         (*a.commands, *b.commands),
         (*a.epochs, *b.epochs),
         (*a.hardware, *b.hardware),
+        a.judged,
     )
 
 
@@ -88,14 +91,16 @@ def hardware_of(summary: Summary) -> str:
     """What a run was made on."""
     e = summary.environment
     device = e.get("cuda") if e.get("cuda") not in (None, "None") else e.get("cpu", "unknown processor")
-    return (
-        f"{device}, {e.get('threads', '?')} thread(s), torch {e.get('torch', '?')}, lockgate {e.get('lockgate', '?')}"
-    )
+    commit = e.get("commit") if e.get("commit") not in (None, "None") else None
+    version = f"lockgate {e.get('lockgate', '?')}" + (f" at {commit}" if commit else "")
+    return f"{device}, {e.get('threads', '?')} thread(s), torch {e.get('torch', '?')}, {version}"
 
 
 def write(exhibit: Exhibit, result: Result, lines: Sequence[Line], root: Path) -> list[Path]:
     """Markdown, CSV, SVG figures and an HTML page in ``root``; returns what was written, the page first."""
     runs = _first_runs(lines, root)
+    if exhibit.figure == "gates":  # a run that could not be measured has nothing to show
+        runs = {group: run for group, run in runs.items() if (run / "gates.json").is_file()}
     figures = figures_of(exhibit.figure, result, runs)
     files = {f"{exhibit.name}.html": page(result, figures, pictures_of(exhibit.figure, runs))}
     files[f"{exhibit.name}.md"], files[f"{exhibit.name}.csv"] = markdown(result), csv_text(result)
