@@ -60,10 +60,15 @@ def dense_forms(learner: Learner) -> dict[str, Answer]:
 
 def batches(scenario: Scenario, tasks: int, size: int) -> tuple[list[Tensor], Tensor]:
     """A batch of each task's test images, and one of all tasks'."""
-    own = [task.test.x[:size].contiguous() for task in scenario.tasks[:tasks]]
+    own = [_repeated(task.test.x, size) for task in scenario.tasks[:tasks]]
     every = torch.cat([task.test.x for task in scenario.tasks[:tasks]])
     order = torch.randperm(len(every), generator=torch.Generator().manual_seed(0))
-    return own, every[order[:size]].contiguous()
+    return own, _repeated(every[order], size)
+
+
+def _repeated(images: Tensor, size: int) -> Tensor:
+    """The first ``size`` images, from the start again where there are fewer."""
+    return images[torch.arange(size) % len(images)].contiguous()
 
 
 def measure(
@@ -118,8 +123,8 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=0)
     parser.add_argument("--no-onnx", action="store_true")
     given = parser.parse_args()
-    torch.set_num_threads(1)
     learner, scenario, experiment = load(given.run)
+    torch.set_num_threads(1)  # after load, which takes the run's own number
     tasks = len(learner.heads)
     compiled = compile_learner(learner, torch.cat([task.val.x[:SAMPLE] for task in scenario.tasks[:tasks]]))
     tested = [task.test.x[: given.images or None] for task in scenario.tasks[:tasks]]

@@ -2,7 +2,8 @@
 
     python benchmarks/write.py [RUN ...] [--out FILE]
 
-Each RUN is a run folder of a gated method, for `inference.py`; ResNets are timed at batch 64, others at 256 and 1.
+Each RUN is a run folder of a gated method, for `inference.py`; none: every finished one in runs/ (`make demo` makes
+one). ResNets are timed at batch 64, others at 256 and 1.
 Stopped before its end, it goes on from the page it has half written beside FILE.
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from lockgate.engine.folder import RunFolder, write_atomically
 from lockgate.engine.summary import environment
+from lockgate.recipes.presets import GATED
 
 HERE = Path(__file__).parent
 INTRODUCTION = """# Performance
@@ -33,6 +35,12 @@ def commands(runs: list[Path]) -> list[list[str]]:
     others = ["training.py --rounds 3", "tasks.py", "costs.py --rounds 3", "engine.py", "gates.py"]
     others += ["methods.py --steps 6 --rounds 3", "streams.py --steps 15 --rounds 3"]
     return [*inference, *map(shlex.split, others)]
+
+
+def finished() -> list[Path]:
+    """Finished runs of gated methods in runs/."""
+    found = [summary.parent for summary in sorted(Path("runs").glob("*/summary.json"))]
+    return [run for run in found if RunFolder(run).experiment().method in GATED]
 
 
 def typed(command: list[str]) -> str:
@@ -71,7 +79,7 @@ def main() -> None:
     parts = [INTRODUCTION, here]
     half_done = given.out.with_suffix(".partial.md")  # the last page stays until all of the new one is measured
     before = measured_before(half_done, here)
-    for command in commands(given.runs):
+    for command in commands(given.runs or finished()):
         parts.append(before.get(typed(command)) or section(command))
         write_atomically(half_done, "\n".join(parts))
     half_done.replace(given.out)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lockgate import flags
+from lockgate.errors import DataError
 
 
 def add(commands: Any) -> None:
@@ -105,6 +106,8 @@ def _predict(parsed: argparse.Namespace) -> int:
     from lockgate.report.model import answers_text
 
     seen = list(look(open_trained(parsed.model), parsed.images, parsed.task, parsed.top))
+    if not seen:
+        raise DataError(f"There are no images in {', '.join(map(str, parsed.images))}.")
     if parsed.json:
         print(json.dumps([item.to_dict() for item in seen], indent=1))
     elif any(item.answers for item in seen):

@@ -80,6 +80,13 @@ def test_a_folder_is_predicted_file_by_file_and_a_bad_image_does_not_stop_the_re
     assert "nowhere.png" in err
 
 
+def test_an_empty_folder_is_told(command: Command, taught: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    code, out, err = command("predict", taught / "model", tmp_path / "empty")
+    assert (code, out) == (1, "")
+    assert "no images" in err
+
+
 def test_predicting_for_an_unknown_task_is_asked_wrongly(command: Command, taught: Path) -> None:
     code, out, err = command("predict", taught / "model", taught / "pets", "--task=pet")
     assert (code, out) == (2, "")

@@ -153,10 +153,13 @@ def test_past_tasks_are_tested_again_only_where_their_answers_may_have_moved(
 
 
 def test_the_run_says_once_that_it_tuned_the_allocator(
-    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment = tiny()
     run(experiment, tmp_path / "tuned")
     assert capsys.readouterr().err.count("allocator tuned") == int(tune_allocator())
+    monkeypatch.setenv("LOCKGATE_TUNE_ALLOCATOR", "0")
+    run(experiment, tmp_path / "told by the environment")
+    monkeypatch.delenv("LOCKGATE_TUNE_ALLOCATOR")
     run(replace(experiment, runtime=replace(experiment.runtime, tune_allocator=False)), tmp_path / "left alone")
     assert "allocator" not in capsys.readouterr().err

@@ -111,6 +111,14 @@ def test_later_training_does_not_reach_what_was_compiled(learnt):
     assert torch.equal(compiled.predict(images_of(seen), None), before)
 
 
+def test_a_learner_that_learns_more_leaves_what_was_compiled_as_it_is(learnt):
+    learner, seen = copy.deepcopy(learnt("ccgn-episodic"))
+    compiled = compile_learner(learner)
+    before = compiled.predict(images_of(seen), None)
+    learner.add_task(2)
+    assert torch.equal(compiled.predict(images_of(seen), None), before)
+
+
 def test_any_number_of_images(learnt, monkeypatch):
     learner, seen = learnt("ccgn-episodic")
     monkeypatch.setattr(compiling, "CHUNK", 7)

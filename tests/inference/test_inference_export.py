@@ -1,4 +1,4 @@
-"""Exported files answer uint8 images, any number at a time, as the run does, and say what their outputs are."""
+"""Exported files answer uint8 images, one or more at a time, as the run does, and say what their outputs are."""
 
 from __future__ import annotations
 
@@ -98,6 +98,20 @@ def test_a_file_that_answers_otherwise_never_gets_its_name(made, tmp_path, monke
     with pytest.raises(ExactnessError, match="was not written"):
         export_run(made, 0, "torch", tmp_path / "net.pt2")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_single_image_is_enough_to_check_on(tmp_path):
+    lessons.teach(tmp_path / "model", lessons.write(tmp_path / "one", {"a": 20, "b": 20}), probes=1)
+    _, agreement = export_run(tmp_path / "model", 0, "torch")
+    assert agreement.ok
+
+
+@pytest.mark.parametrize("out", [".", "config.yaml", "net.onnx"])
+def test_nothing_but_a_file_of_the_format_is_written_over(made, out):
+    before = (made / "config.yaml").read_bytes()
+    with pytest.raises(ConfigError, match=r"must be a file whose name ends in \.pt2"):
+        export_run(made, 0, "torch", made / out)
+    assert (made / "config.yaml").read_bytes() == before
 
 
 def test_what_there_is_not_is_refused(made, tmp_path, monkeypatch):

@@ -50,8 +50,13 @@ class TaskClassifier(nn.Module):
 
     def by_task(self, outputs: Tensor) -> Tensor:
         """log p(t|x), (B, tasks), from the outputs."""
-        parts = torch.split(outputs.log_softmax(1), self.outputs, dim=1)
-        return torch.stack([part.logsumexp(1) for part in parts], dim=1)
+        return by_task(outputs, self.outputs)
+
+
+def by_task(outputs: Tensor, sizes: list[int]) -> Tensor:
+    """log p(t|x), (B, tasks), from outputs of which each task has so many."""
+    parts = torch.split(outputs.log_softmax(1), sizes, dim=1)
+    return torch.stack([part.logsumexp(1) for part in parts], dim=1)
 
 
 def _grown(old: nn.Linear, new: nn.Linear) -> nn.Linear:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ import torch
 from lockgate.config import Experiment
 from lockgate.errors import ConfigError
 
+TUNE = "LOCKGATE_TUNE_ALLOCATOR"
+"""Environment variable: 0 leaves the C allocator alone, whatever command is given."""
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
@@ -45,9 +48,11 @@ def make_fabric(experiment: Experiment) -> Any:
 
 def prepare_process(experiment: Experiment) -> bool:
     """Threads and allocator of this process; whether the allocator was tuned."""
-    if experiment.runtime.threads:
-        torch.set_num_threads(experiment.runtime.threads)
-    return experiment.runtime.tune_allocator and tune_allocator()
+    runtime = experiment.runtime
+    if runtime.threads:
+        torch.set_num_threads(runtime.threads)
+    on_cpu = runtime.accelerator == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    return runtime.tune_allocator and on_cpu and os.environ.get(TUNE) != "0" and tune_allocator()
 
 
 @contextmanager

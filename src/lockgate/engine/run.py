@@ -21,7 +21,7 @@ from lockgate.config import Experiment
 from lockgate.engine import checkpoint
 from lockgate.engine.board import Board
 from lockgate.engine.checkpoint import Checkpoint, State
-from lockgate.engine.device import make_fabric, prepare_process
+from lockgate.engine.device import TUNE, make_fabric, prepare_process
 from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.folder import RunFolder
 from lockgate.engine.loading import end_before, load_end, load_inside, place
@@ -66,14 +66,36 @@ def load(out: Path) -> tuple[Learner, Scenario, Experiment]:
     """The learner of a run as its newest end of a task left it, for evaluation."""
     folder = RunFolder(out)
     experiment = validated(folder.experiment())
-    end = checkpoint.newest_end(folder.checkpoints)
-    if end is None:
-        raise CheckpointError(f"{out} has not finished a task yet; continue it with `lockgate resume {out}`.")
+    end = _newest_end(folder)
     prepare_process(experiment)
     scenario = build_scenario(experiment)
     learner = build_learner(experiment, scenario.image_shape)
     load_end(learner, end, experiment)
     return learner, scenario, experiment
+
+
+def load_alone(out: Path) -> tuple[Learner, tuple[tuple[str, ...], ...], Experiment]:
+    """As ``load``, on a machine that need not have the data: the learner and the names of its classes, by task."""
+    folder = RunFolder(out)
+    experiment = validated(folder.experiment())
+    end = _newest_end(folder)
+    meta = end.manifest()["meta"]
+    if "image_shape" not in meta:  # of a version that did not note it
+        learner, scenario, _ = load(out)
+        return learner, tuple(map(scenario.names, scenario.tasks[: len(learner.heads)])), experiment
+    prepare_process(experiment)
+    learner = build_learner(experiment, tuple(meta["image_shape"]))
+    load_end(learner, end, experiment)
+    return learner, tuple(map(tuple, meta["classes"][: len(learner.heads)])), experiment
+
+
+def _newest_end(folder: RunFolder) -> Checkpoint:
+    end = checkpoint.newest_end(folder.checkpoints)
+    if end is None:
+        raise CheckpointError(
+            f"{folder.path} has not finished a task yet; continue it with `lockgate resume {folder.path}`."
+        )
+    return end
 
 
 def _launch(
@@ -154,9 +176,7 @@ class Run:
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
         with torch.random.fork_rng(), Progress(sum(steps), done, quiet=self.quiet or not self.first) as self.progress:
             if tuned and self.fabric.device.type == "cpu":
-                self.progress.say(
-                    "C allocator tuned for training on CPU; --runtime.tune_allocator false leaves it alone"
-                )
+                self.progress.say(f"C allocator tuned for training on CPU; {TUNE}=0 in the environment leaves it alone")
             for index in range(self.stage, len(self.stages)):
                 self._clock = time.monotonic()
                 self._stage(index, self.stages[index])
@@ -258,7 +278,9 @@ class Run:
     def _save(self, kind: checkpoint.Kind, meta: dict[str, Any], states: Any = None, optimiser: Any = None) -> None:
         if not self.first:
             return
-        meta = {**meta, **self.luggage.meta, "structure": self.learner.structure()}
+        scenario = self.scenario
+        alone = {"image_shape": scenario.image_shape, "classes": [scenario.names(task) for task in scenario.tasks]}
+        meta = {**meta, **alone, **self.luggage.meta, "structure": self.learner.structure()}
         learner = self.learner.state_dict() if kind == "task" else live_state(self.learner)
         states = {"learner": learner, **self.luggage.states, **(states or {})}
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +13,8 @@ from torch import Tensor
 
 from lockgate.engine.device import prepare_process
 from lockgate.engine.model import is_model, read_model
-from lockgate.engine.run import load
+from lockgate.engine.run import load_alone
+from lockgate.engine.setup import build_scenario
 from lockgate.errors import UnknownNameError
 from lockgate.evaluation.accuracy import BATCH
 from lockgate.methods.base import Learner
@@ -36,8 +39,12 @@ class Trained:
     """The name of every task learnt."""
     classes: tuple[tuple[str, ...], ...]
     """For every task, the names of its classes in the order of its local labels."""
-    tests: tuple[Examples, ...]
-    """For every task, its test images; of a model, the probes that it keeps."""
+    find_tests: Callable[[], tuple[Examples, ...]]
+
+    @functools.cached_property
+    def tests(self) -> tuple[Examples, ...]:
+        """For every task, its test images; of a model, the probes that it keeps. A run's data must be here for that."""
+        return self.find_tests()
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -60,7 +67,9 @@ class Trained:
         return self.learner.image_shape[0] == 1
 
     def task_id(self, name: str) -> int:
-        """The number of the task called ``name``."""
+        """The number of the task called ``name``; a number that no task is called counts from 0."""
+        if name not in self.tasks and name.isdecimal() and int(name) < len(self.tasks):
+            return int(name)
         if name not in self.tasks:
             known = ", ".join(repr(task) for task in self.tasks)
             raise UnknownNameError(f"Unknown task {name!r}.{near_matches(name, list(self.tasks))} Known: {known}.")
@@ -108,9 +117,10 @@ def open_trained(path: Path) -> Trained:
         model = read_model(path)
         prepare_process(model.experiment)
         names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
-        return Trained(model.learner(), names, classes, tuple(task.test for task in model.probed()))
-    learner, scenario, _experiment = load(path)
-    seen = scenario.tasks[: len(learner.heads)]
-    classes = tuple(scenario.names(task) for task in seen)
-    tests = tuple(task.test for task in seen)
+        return Trained(model.learner(), names, classes, lambda: tuple(task.test for task in model.probed()))
+    learner, classes, experiment = load_alone(path)
+
+    def tests() -> tuple[Examples, ...]:
+        return tuple(task.test for task in build_scenario(experiment).tasks[: len(classes)])
+
     return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes, tests)

@@ -118,8 +118,8 @@ class Folded(nn.Module):
 
 
 def gated(h: Tensor, opened: Tensor) -> Tensor:
-    """h (B, C[, H, W]) where its gate (B, C) is open, else zero."""
-    return h * opened.to(h.dtype).reshape(*opened.shape, *[1] * (h.dim() - 2))
+    """h (B, C[, H, W]) where its gate (B, C) is open, else zero; in place, for h is nobody else's."""
+    return h.mul_(opened.to(h.dtype).reshape(*opened.shape, *[1] * (h.dim() - 2)))
 
 
 def cut_layer(layer: Any, task: int, cut: Cut, norm: Affine | None, input_scale: Tensor | None) -> Compact:

@@ -10,12 +10,11 @@ for the mean, and the deviation is folded into the first layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lockgate.backbones.task_classifier import by_task
 from lockgate.errors import LockgateError
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
 from lockgate.inference.fused import SideBySide, Stacked, fused
@@ -79,7 +78,7 @@ class AllTasks(nn.Module):
         columns = [cut_inputs(linear(part, classifier.squeeze.bias), sealed(learner, t)[-1]) for part, t in parts]
         self.squeeze = linear(torch.cat([c.weight for c in columns], dim=1), classifier.squeeze.bias)
         self.out = linear(classifier.out.weight, classifier.out.bias)
-        self.by_task: Callable[[Tensor], Tensor] = classifier.by_task
+        self.outputs = list(classifier.outputs)  # its own: the learner may learn more
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to (B, classes seen)."""
@@ -92,7 +91,7 @@ class AllTasks(nn.Module):
             pooled = features(self.fused, x)
         else:
             pooled = torch.cat([stream(x) for stream in self.streams], dim=1)
-        tasks = self.by_task(self.out(F.relu(self.squeeze(pooled))))  # (B, tasks)
+        tasks = by_task(self.out(F.relu(self.squeeze(pooled))), self.outputs)  # (B, tasks)
         classes = self.heads(self.sides.stack(pooled)).log_softmax(2)  # (tasks, B, classes)
         each = torch.arange(len(self.streams), device=x.device)[:, None]
         other = tasks.argmax(1) != each  # (tasks, B)
@@ -140,9 +139,9 @@ def compile_learner(learner: Learner, images: Tensor | None = None) -> Compiled:
     centre = Centre(learner.input)
     with torch.no_grad():
         if isinstance(learner, CCGN):
-            return _gated(learner, centre, images)
+            return _gated(learner, centre, images).to(centre.mean.device)
         _require_plain(learner)
-        return _dense(learner, centre)
+        return _dense(learner, centre).to(centre.mean.device)
 
 
 def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:

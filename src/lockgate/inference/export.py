@@ -1,6 +1,6 @@
 """``lockgate export``: the compiled network of a run or a model as a file that needs no Lockgate.
 
-Images go in as uint8, any number at a time; names of tasks and classes are in the file's metadata. The file gets its
+Images go in as uint8, one or more at a time; names of tasks and classes are in the file's metadata. The file gets its
 name only after it has answered a run's whole test set, or a model's probes, as the original does.
 """
 
@@ -38,7 +38,7 @@ def export_run(
         require_onnx()
     trained = open_trained(run)
     if isinstance(task, str):
-        task = int(task) if task.isdecimal() and task not in trained.tasks else trained.task_id(task)
+        task = trained.task_id(task)
     network = answering(trained, task)
     tests = trained.tests if task is None else trained.tests[task : task + 1]
     images = torch.cat([test.x for test in tests])
@@ -46,19 +46,31 @@ def export_run(
         raise LockgateError(f"{run} keeps no images to check an exported file on. Learn tasks with --probes.")
     name = "all" if task is None else f"task{task}"
     path = out or run / f"{name}{ENDINGS[format]}"
+    if path.is_dir() or path.suffix != ENDINGS[format]:
+        raise ConfigError([f"'--out' must be a file whose name ends in {ENDINGS[format]}. Got {str(path)!r}."])
     partial = path.with_name(f".{path.name}.partial")
     try:
         write = write_onnx if format == "onnx" else write_torch
-        answer = write(network, images[:2], metadata(trained, task), partial)
+        traced = images[:1].repeat(2, 1, 1, 1)  # on a single one, torch takes "one" for a constant
+        answer = write(network, traced, metadata(trained, task), partial)
         agreement = compare(trained.learner, answer, images, task)
         if not agreement.same_classes:
-            raise ExactnessError(f"{path} was not written: {agreement.text()}. Please report this as a bug.")
+            raise ExactnessError(f"{path} was not written: {agreement.text()}. {_remedy(agreement)}")
         os.replace(partial, path)
     except OSError as error:
         raise LockgateError(f"Cannot write {path}: {error.strerror}. Choose another --out.") from error
     finally:
         partial.unlink(missing_ok=True)
     return path, agreement
+
+
+def _remedy(agreement: Agreement) -> str:
+    if not agreement.ok:
+        return "Please report this as a bug."
+    return (
+        "Rounding differs between the two, and gates that close to their threshold decide by it. Try the other "
+        "--format, or --task for each task alone."
+    )
 
 
 def answering(trained: Trained, task: int | None) -> nn.Module:
@@ -80,7 +92,7 @@ def metadata(trained: Trained, task: int | None) -> dict[str, str]:
     owners = [owner for owner in trained.owners if task in (None, owner)]
     return {
         "lockgate": __version__,
-        "input": f"{INPUT}: uint8 (batch, {', '.join(map(str, trained.learner.image_shape))})",
+        "input": f"{INPUT}: uint8 (batch >= 1, {', '.join(map(str, trained.learner.image_shape))})",
         "output": f"{OUTPUT}: float32 (batch, {len(classes)}), the largest is the answer",
         "inference": "logits" if task is not None else trained.learner.inference,
         "classes": json.dumps(list(classes)),

@@ -16,6 +16,8 @@ from lockgate.methods.ccgn import CCGN
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 """A filter that fires for no more than one of these shares of the images may be left out."""
+BATCH = 256
+"""Images per pass when gates are looked at."""
 PAYS = 0.75
 """Two sizes are kept only where they need less than this share of the multiplications of one."""
 
@@ -74,7 +76,8 @@ def make_stream(learner: CCGN, task: int, input_scale: Tensor, images: Tensor | 
 @torch.no_grad()
 def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor) -> list[Tensor] | None:
     """The channels a narrow stream should keep, of each set; None if it would not pay."""
-    gates = dict(zip(learner.gated.values(), learner.backbone(learner.input(images), task).gates, strict=True))
+    passes = [learner.backbone(learner.input(part), task).gates for part in torch.split(images, BATCH)]
+    gates = dict(zip(learner.gated.values(), (torch.cat(parts) for parts in zip(*passes, strict=True)), strict=True))
     cost = _Cost(learner, task, images[:1])
     best, least = None, PAYS * cost(whole)
     for rate in RATES:

@@ -6,6 +6,8 @@ inside a task) passes them by, so that it costs the same at the hundredth task a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import Tensor, nn
 
 
@@ -23,6 +25,15 @@ class TaskModules(nn.ModuleList):
         """No gradient for any but the newest; called after each addition, so there is one to freeze at most."""
         if len(self) > 1:
             self[-2].requires_grad_(False).eval()
+
+
+def task_modules(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, TaskModules]]:
+    """Every TaskModules in ``module`` by name; what is inside them is not looked at."""
+    for name, child in module.named_children():
+        if isinstance(child, TaskModules):
+            yield f"{prefix}{name}", child
+        else:
+            yield from task_modules(child, f"{prefix}{name}.")
 
 
 def live_state(module: nn.Module) -> dict[str, Tensor]:

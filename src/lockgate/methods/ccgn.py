@@ -23,6 +23,7 @@ from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
 from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.parts import Kit
+from lockgate.layers.per_task import task_modules
 from lockgate.losses import below_chance, sparsity
 from lockgate.methods.base import LayerCapacity, Learner
 from lockgate.trainee import evaluating
@@ -263,9 +264,8 @@ class CCGN(Learner):
         kept: dict[str, Tensor] = {}
         for name, layer in self.gated.items():
             kept.update({f"{name}.{key}": rows for key, rows in layer.locked_by(task).items()})
-        for name, module in self.backbone.named_modules():
-            if isinstance(module, (ChannelGate, nn.BatchNorm2d)) and name.endswith(f".{task}"):
-                kept.update({f"backbone.{name}.{key}": value for key, value in module.state_dict().items()})
+        for name, modules in task_modules(self.backbone):  # gates and norms
+            kept.update({f"backbone.{name}.{task}.{key}": v for key, v in modules[task].state_dict().items()})
         kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
         return kept
 

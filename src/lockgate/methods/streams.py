@@ -10,7 +10,7 @@ epoch where images change) and looked up in each step. A step costs one stream, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -77,6 +77,7 @@ class Streams(CCGN):
         self.memory = self.make_memory()
         self._pool: Pool | None = None
         self._pool_epoch = -1
+        self._past_columns: Tensor | None = None  # the same for all steps of a task
 
     def make_memory(self) -> Memory:
         """What is kept of past tasks."""
@@ -164,8 +165,18 @@ class Streams(CCGN):
         index = last.writes.get(task)
         return torch.arange(last.gate(task).width, device=last.weight.device) if index is None else index
 
+    def wire(self, tasks: Iterable[int] | None = None) -> None:
+        """As without a task classifier."""
+        super().wire(tasks)
+        self._past_columns = None
+
     def _columns(self) -> Tensor:
         """Which inputs of the task classifier the open channels of past streams are."""
+        if self._past_columns is None:
+            self._past_columns = self._find_columns()
+        return self._past_columns
+
+    def _find_columns(self) -> Tensor:
         starts = torch.tensor(self.task_classifier.inputs).cumsum(0).tolist()
         columns = [self._open(t) + (starts[t - 1] if t else 0) for t in range(len(self.heads) - 1)]
         return torch.cat(columns) if columns else torch.empty(0, dtype=torch.int64, device=self.input.mean.device)
@@ -228,5 +239,6 @@ class Streams(CCGN):
     def add_task(self, classes: int) -> None:
         """As without a task classifier, which grows too; alone, the first task has nothing to be told from."""
         super().add_task(classes)
+        self._past_columns = None
         self.task_classifier.add_task(self.backbone.features, self.outputs(classes))
         self.task_classifier.requires_grad_(len(self.heads) > 1)

@@ -82,6 +82,7 @@ def answers_text(seen: Sequence[Any]) -> list[str]:
     rows = [["image", "class", "task", "confidence"]]
     for item in seen:
         for rank, answer in enumerate(item.answers):
-            path = "" if rank else item.path
+            # A name that is not UTF-8 is shown escaped: it must not cost the answers.
+            path = "" if rank else item.path.encode("utf-8", "backslashreplace").decode()
             rows.append([path, answer.name, answer.task, f"{answer.confidence:.4f}"])
     return table(rows)
