@@ -13,7 +13,7 @@ import torch
 from lockgate.data.images import LITTER, try_image
 from lockgate.engine.trained import Answer, Trained
 from lockgate.errors import DataError
-from lockgate.evaluation.accuracy import BATCH
+from lockgate.evaluation.features import BATCH
 
 
 @dataclass(frozen=True)

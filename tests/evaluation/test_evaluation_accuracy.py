@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockgate.evaluation.accuracy import BATCH, accuracy, class_incremental, summarise, task_incremental
+from lockgate.evaluation.accuracy import accuracy, class_incremental, summarise, task_incremental
+from lockgate.evaluation.features import BATCH
 from lockgate.types import Examples
 
 

@@ -11,7 +11,9 @@ import torch
 
 from lockgate.config import Experiment, ModelConfig
 from lockgate.engine.setup import build_learner, validated
-from lockgate.evaluation.accuracy import BATCH, class_incremental, without_task
+from lockgate.evaluation.accuracy import class_incremental, without_task
+from lockgate.evaluation.exactness import promise
+from lockgate.evaluation.features import BATCH, StreamFeatures
 from lockgate.types import Batch, Examples, Task
 
 CLASSES = (3, 2, 4)
@@ -123,6 +125,37 @@ def test_every_image_counts_when_the_last_batch_is_short():
     for kind, row in found.rows.items():
         assert row[1] == sum(one_by_one[i][0][kind][0] for i in index.tolist()) / count
     assert found.task_found[1] == sum(one_by_one[i][1][0] for i in index.tolist()) / count
+
+
+class Counted(StreamFeatures):
+    """Counts the passes it needs, stream by stream."""
+
+    passes = 0
+
+    def _run(self, learner, streams, images):
+        self.passes += len(streams)
+        return super()._run(learner, streams, images)
+
+
+def test_what_is_known_of_streams_is_not_computed_again_and_gives_the_same():
+    features, tasks = Counted(), unequal_tasks()
+    for seen, passes in ((1, 1), (2, 3), (3, 5)):  # the new stream on all images, old streams on new ones
+        learner, features.passes = learner_of("ccgn-episodic", seen), 0
+        promise(learner, tasks[:seen], features)
+        assert features.passes == passes
+        assert without_task(learner, tasks[:seen], features) == without_task(learner, tasks[:seen])
+        assert features.passes == passes
+    features.forget()
+    assert without_task(learner, tasks, features) == without_task(learner, tasks)
+    assert features.passes == 5 + 9
+
+
+def test_what_does_not_fit_is_computed_again(monkeypatch):
+    monkeypatch.setattr("lockgate.evaluation.features.LIMIT", 0)
+    features, learner = Counted(), learner_of("ccgn-episodic")
+    for _ in range(2):
+        assert without_task(learner, unequal_tasks(), features) == without_task(learner, unequal_tasks())
+    assert features.passes == 18
 
 
 def test_a_method_that_needs_the_task_has_nothing_to_say():

@@ -18,7 +18,8 @@ from lockgate.engine.checkpoint import State
 from lockgate.engine.optim import lr_factor, make_optimiser, set_lr
 from lockgate.engine.progress import Progress
 from lockgate.errors import TrainingError
-from lockgate.evaluation.accuracy import BATCH, accuracy
+from lockgate.evaluation.accuracy import accuracy
+from lockgate.evaluation.features import BATCH
 from lockgate.layers.per_task import live_state, load_live_state
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive, generator

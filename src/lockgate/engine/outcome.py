@@ -6,17 +6,27 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lockgate.evaluation import accuracy, exactness, macs
+from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive
 from lockgate.scenario import Scenario
 
 
 def outcome(
-    learner: Learner, scenario: Scenario, before: Sequence[dict[str, Any]], stage: int, last: bool, seed: int
+    learner: Learner,
+    scenario: Scenario,
+    before: Sequence[dict[str, Any]],
+    stage: int,
+    last: bool,
+    seed: int,
+    features: StreamFeatures,
 ) -> dict[str, Any]:
-    """What ``learner`` came to by the end of ``stage``; ``before`` holds the outcomes of the stages before."""
+    """What ``learner`` came to by the end of ``stage``; ``before`` holds the outcomes of the stages before.
+
+    ``features`` are those of its streams before this stage, and after it.
+    """
     seen = scenario.tasks[: len(learner.heads)]
-    made = exactness.promise(learner, seen)
+    made = exactness.promise(learner, seen, features)
     promises = [promise for promise in [*(record["promise"] for record in before), made] if promise]
     verdict = (
         exactness.audit(learner, scenario.tasks, promises, _tested(learner, stage, last, seed)) if promises else None
@@ -25,7 +35,9 @@ def outcome(
     # would grow with the square of its tasks.
     same = learner.sealed and verdict is not None and verdict.ok and bool(before)
     known: dict[str, Any] = before[-1] if same else {"task_incremental": [], "macs": None}
-    open_ = accuracy.without_task(learner, seen)
+    if not same:
+        features.forget()
+    open_ = accuracy.without_task(learner, seen, features)
     return {
         "task_incremental": accuracy.task_incremental(learner, seen, known["task_incremental"]),
         "class_incremental": open_.rows[learner.inference] if open_ else None,

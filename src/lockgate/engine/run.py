@@ -31,6 +31,7 @@ from lockgate.engine.records import Records
 from lockgate.engine.setup import build_learner, build_scenario, validated
 from lockgate.engine.summary import make_summary
 from lockgate.errors import CheckpointError, LockgateError
+from lockgate.evaluation.features import StreamFeatures
 from lockgate.layers.per_task import live_state
 from lockgate.methods.base import Learner
 from lockgate.randomness import derive
@@ -159,6 +160,7 @@ class Run:
         board = Board(folder.path, experiment.epochs) if experiment.runtime.tensorboard and self.first else None
         self.records = Records(folder.records, meta["records"], self.first, board)
         self.stage: int = meta["stage"]
+        self.features = StreamFeatures()
         self._before: float = meta["seconds"]
         """Seconds this stage took in processes that were killed."""
 
@@ -249,7 +251,7 @@ class Run:
             "seconds": self._seconds(),
             "threads": torch.get_num_threads(),
             "best_epoch": state.best_epoch,
-            **outcome(self.learner, self.scenario, ends, index, last, self.experiment.seed),
+            **outcome(self.learner, self.scenario, ends, index, last, self.experiment.seed, self.features),
         }
         self.records.append(record)
         sample = self.learner.memory.shown() if self.learner.memory is not None else None

@@ -16,7 +16,7 @@ from lockgate.engine.model import is_model, read_model
 from lockgate.engine.run import load_alone
 from lockgate.engine.setup import build_scenario
 from lockgate.errors import UnknownNameError
-from lockgate.evaluation.accuracy import BATCH
+from lockgate.evaluation.features import BATCH
 from lockgate.methods.base import Learner
 from lockgate.registry import near_matches
 from lockgate.types import Examples

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from lockgate.evaluation.features import BATCH, StreamFeatures
 from lockgate.methods.base import Learner
 from lockgate.types import Examples, Task
 
-BATCH = 512
 Matrix = list[list[float]]
 
 
@@ -43,8 +43,11 @@ class WithoutTask:
 
 
 @torch.no_grad()
-def without_task(learner: Learner, tasks: Sequence[Task]) -> WithoutTask | None:
-    """Accuracy with no task given, by every kind of inference; None where the method needs the task."""
+def without_task(learner: Learner, tasks: Sequence[Task], features: StreamFeatures | None = None) -> WithoutTask | None:
+    """Accuracy with no task given, by every kind of inference; None where the method needs the task.
+
+    ``features`` holds what is known of streams already.
+    """
     if not learner.class_incremental:
         return None
     learner.eval()
@@ -56,9 +59,15 @@ def without_task(learner: Learner, tasks: Sequence[Task]) -> WithoutTask | None:
     for task in tasks:
         right: dict[str, int] = {}
         in_task = 0
+        known = features.of(learner, range(len(learner.heads)), task) if features and task.promised is task.test else []
         for start in range(0, len(task.test), BATCH):
-            x, y, _ = task.test.batch(slice(start, start + BATCH))
-            for index, (kind, scores) in enumerate(learner.answers(x.to(device)).items()):
+            part = slice(start, start + BATCH)
+            x, y, _ = task.test.batch(part)
+            if known:
+                answers = learner.answers_from([stream[part].to(device) for stream in known])
+            else:
+                answers = learner.answers(x.to(device))
+            for index, (kind, scores) in enumerate(answers.items()):
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
                 in_task += 0 if index else int((owner[answer] == task.id).sum())

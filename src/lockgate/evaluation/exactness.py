@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lockgate.evaluation.accuracy import BATCH
+from lockgate.evaluation.features import BATCH, StreamFeatures
 from lockgate.methods.base import Learner
 from lockgate.types import Task
 
@@ -76,28 +76,27 @@ def logits(learner: Learner, task: Task) -> Tensor:
     return torch.cat([learner.predict(x.to(device), task.id).cpu() for x in torch.split(task.promised.x, BATCH)])
 
 
-@torch.no_grad()
-def stream_digests(learner: Learner, streams: Sequence[int], images: Task) -> dict[str, str]:
+def stream_digests(
+    learner: Learner, streams: Sequence[int], images: Task, features: StreamFeatures | None = None
+) -> dict[str, str]:
     """Digests of the features of some tasks' ``streams`` on the promised images of ``images``: "stream on images"."""
-    if not len(images.promised):
-        return {}
-    learner.eval()
-    device = learner.input.mean.device
-    batches = [learner.streams(x.to(device), streams) for x in torch.split(images.promised.x, BATCH)]
-    found = [torch.cat([part.cpu() for part in parts]) for parts in zip(*batches, strict=True)]
-    return {f"{t} on {images.id}": digest(features) for t, features in zip(streams, found, strict=bool(found))}
+    found = (features or StreamFeatures()).of(learner, streams, images)
+    return {f"{t} on {images.id}": digest(part) for t, part in zip(streams, found, strict=bool(found))}
 
 
-def promise(learner: Learner, seen: Sequence[Task]) -> Promise | None:
-    """What ``learner`` promises about the last task of ``seen``, just ended; None if the method promises nothing."""
+def promise(learner: Learner, seen: Sequence[Task], features: StreamFeatures | None = None) -> Promise | None:
+    """What ``learner`` promises about the last task of ``seen``, just ended; None if the method promises nothing.
+
+    ``features`` keeps what had to be computed of streams.
+    """
     task = seen[-1]
     kept = learner.kept(task.id)
     if not kept:
         return None
     tensors = {name: digest(tensor) for name, tensor in kept.items()}
-    new = stream_digests(learner, range(task.id + 1), task)
+    new = stream_digests(learner, range(task.id + 1), task, features)
     for images in seen[:-1]:
-        new |= stream_digests(learner, [task.id], images)
+        new |= stream_digests(learner, [task.id], images, features)
     answers = digest(logits(learner, task)) if len(task.promised) else None
     return {"task": task.id, "tensors": tensors, "logits": answers, "streams": new}
 

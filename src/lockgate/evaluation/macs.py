@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lockgate.evaluation.accuracy import BATCH
+from lockgate.evaluation.features import BATCH
 from lockgate.layers.gated import Gated
 from lockgate.methods.base import Learner
 from lockgate.methods.streams import Streams

@@ -208,6 +208,10 @@ class Learner(Trainee):
         """What of each of ``tasks`` (all) feeds answers given without a task, (B, F), and is promised not to change."""
         return []
 
+    def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
+        """As ``answers``, from what ``streams`` gave for all tasks."""
+        raise NotImplementedError
+
     def remembered(self) -> dict[str, int] | None:
         """Real images kept of past tasks, and bytes counted as the paper does; None: the method keeps nothing."""
         if self.memory is None:

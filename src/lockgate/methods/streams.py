@@ -118,7 +118,10 @@ class Streams(CCGN):
 
     def answers(self, x: Tensor) -> dict[str, Tensor]:
         """Log-probabilities (B, classes seen) of both kinds of inference."""
-        streams = self.streams(x)
+        return self.answers_from(self.streams(x))
+
+    def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
+        """As ``answers``, from features (B, F) of all streams."""
         tasks = self.task_classifier.by_task(self._classify(streams[:-1], streams[-1]))  # (B, tasks)
         classes = [head(features).log_softmax(1) for head, features in zip(self.heads, streams, strict=True)]
         joint = torch.cat([part + tasks[:, t, None] for t, part in enumerate(classes)], dim=1)

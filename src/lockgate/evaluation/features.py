@@ -1,0 +1,57 @@
+"""Features of parallel streams on test images, each stream's on each task's computed once.
+
+Answers without a task need every stream on every image. Past streams do not change, so after a task only the new stream
+on old images and old streams on new images are computed: the work grows with the tasks, not with their square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lockgate.methods.base import Learner
+from lockgate.types import Task
+
+BATCH = 512
+LIMIT = 2**30
+"""Bytes to keep; what is beyond is computed anew."""
+
+
+class StreamFeatures:
+    """What has been computed of a learner that does not change; ``forget`` where it has."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], Tensor] = {}  # (stream, images of): (N, F), on the CPU
+
+    def of(self, learner: Learner, streams: Sequence[int], images: Task) -> list[Tensor]:
+        """Features (N, F) of ``streams`` on the promised images of a task; [] where answers do not come from streams.
+
+        Batches are fixed: kernels, and so bits, depend on them.
+        """
+        missing = [t for t in streams if (t, images.id) not in self._kept]
+        found = dict(zip(missing, self._run(learner, missing, images), strict=False))
+        kept = sum(map(_size, self._kept.values()))
+        for t, features in found.items():
+            if (kept := kept + _size(features)) <= LIMIT:
+                self._kept[t, images.id] = features
+        every = {t: found[t] if t in found else self._kept.get((t, images.id)) for t in streams}
+        return [features for features in every.values() if features is not None]
+
+    def forget(self) -> None:
+        """The streams have changed."""
+        self._kept.clear()
+
+    @torch.no_grad()
+    def _run(self, learner: Learner, streams: Sequence[int], images: Task) -> list[Tensor]:
+        if not streams or not len(images.promised):
+            return []
+        learner.eval()
+        device = learner.input.mean.device
+        batches = [learner.streams(x.to(device), streams) for x in torch.split(images.promised.x, BATCH)]
+        return [torch.cat([part.cpu() for part in parts]) for parts in zip(*batches, strict=True)]
+
+
+def _size(features: Tensor) -> int:
+    return features.numel() * features.element_size()
