@@ -15,7 +15,7 @@ GENERATIVE = ("ccgn-generative", "dgm", "cgen")
 REPLAY = ("full-replay", "icarl", "agem")
 """Rivals that see real images of past tasks again."""
 
-_OWN = ("ours", "streams", "generative", "cgen")
+_OWN = ("ours", "streams", "episodic", "generative", "cgen")
 """Keys of a row of presets that are for some methods only."""
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
@@ -86,6 +86,7 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.15,
         },
+        "episodic": {"targets": "class"},
         "cgen": {"epochs": 4},  # its network computes all filters, and its images
     },
     "svhn": {
@@ -101,6 +102,7 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.1,
         },
+        "episodic": {"targets": "class"},
         "generative": {"epochs": 3},  # the generators take their time too
     },
     "cifar10": {
@@ -145,6 +147,8 @@ def _experiment(
     common = {key: value for key, value in row.items() if key not in _OWN}
     if method in CLASS_INCREMENTAL:
         ours |= row.get("streams", {})
+    if method == "ccgn-episodic":
+        ours |= row.get("episodic", {})
     if method in GENERATIVE:
         ours |= generators
         common |= row.get("generative", {})
