@@ -8,7 +8,6 @@ Each gate looks at the input of its own convolution. The stem is gated too, othe
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone, Channels, Stream
@@ -35,14 +34,15 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor, task: int) -> tuple[Tensor, list[Tensor]]:
         """(B, c_in, H, W) to (B, c_out, H', W') and the gates, in the order conv1, shortcut, conv2."""
-        h, gate1 = self.conv1(x, task, lambda y: F.relu(self.norm1(y, task)))
+        # In place where a tensor is nobody else's: BatchNorm's backward pass needs its input, not its output.
+        h, gate1 = self.conv1(x, task, lambda y: self.norm1(y, task).relu_())
         shortcut, gate_s = x, None
         if self.downsamples:
             # Every second pixel, then 1x1 at stride 1: what a strided 1x1 convolution computes. torch 2.13's own, in
             # channels-last on CPU, corrupts the heap in its backward pass.
             pixels = x[:, :, :: self.stride, :: self.stride]
             shortcut, gate_s = self.shortcut(pixels, task, lambda y: self.shortcut_norm(y, task))
-        h, gate2 = self.conv2(h, task, lambda y: F.relu(self.norm2(y, task) + shortcut))
+        h, gate2 = self.conv2(h, task, lambda y: self.norm2(y, task).add_(shortcut).relu_())
         return h, [gate for gate in (gate1, gate_s, gate2) if gate is not None]
 
 
@@ -83,7 +83,7 @@ class ResNet(Backbone):
 
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) to features (B, 8 width)."""
-        x, gate = self.stem(x, task, lambda y: F.relu(self.stem_norm(y, task)))
+        x, gate = self.stem(x, task, lambda y: self.stem_norm(y, task).relu_())
         gates = [gate]
         for block in self.blocks:
             x, more = block(x, task)

@@ -18,7 +18,7 @@ from lockgate.backbones.task_classifier import by_task
 from lockgate.errors import LockgateError
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
 from lockgate.inference.fused import SideBySide, Stacked, fused
-from lockgate.inference.narrow import Stream, features, make_stream, sealed
+from lockgate.inference.narrow import Cost, Stream, features, make_stream, sealed
 from lockgate.layers.parts import PlainConv2d, PlainLinear
 from lockgate.methods.base import Learner, Standardise
 from lockgate.methods.ccgn import CCGN
@@ -29,6 +29,10 @@ CHUNK = 256
 """Images per pass: more need more memory and are not faster."""
 SMALL = 4
 """Up to this many images, all streams run fused: calls cost more than what is computed."""
+LIGHT = 30_000_000
+"""In an exported graph, which cannot choose by the number of images, they do so if one image needs fewer
+multiplications than this in all: fused, SimpleCNN's streams are faster for one image and as fast for many, ResNet's for
+neither."""
 
 
 class Centre(nn.Module):
@@ -67,6 +71,8 @@ class AllTasks(nn.Module):
         self.centre = centre
         self.streams = nn.ModuleList(streams)
         self.fused = fused([stream.full for stream in streams])
+        image = torch.zeros(1, *learner.image_shape, dtype=torch.uint8, device=centre.mean.device)
+        self.light = sum(Cost(learner, t, image)(sealed(learner, t)) for t in range(len(streams))) < LIGHT
         self.sides = SideBySide([stream.width for stream in streams])
         self.heads = Stacked(heads, fill=float("-inf"))  # a task with fewer classes: the others are impossible
         self.classes = SideBySide([head.out_features for head in heads])
@@ -87,7 +93,7 @@ class AllTasks(nn.Module):
     def answers(self, x: Tensor) -> dict[str, Tensor]:
         """Log-probabilities by both kinds of inference."""
         x = self.centre(x)
-        if torch.compiler.is_compiling() or len(x) <= SMALL:
+        if self.light if torch.compiler.is_compiling() else len(x) <= SMALL:
             pooled = features(self.fused, x)
         else:
             pooled = torch.cat([stream(x) for stream in self.streams], dim=1)

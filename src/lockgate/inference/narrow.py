@@ -78,7 +78,7 @@ def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor) -> lis
     """The channels a narrow stream should keep, of each set; None if it would not pay."""
     passes = [learner.backbone(learner.input(part), task).gates for part in torch.split(images, BATCH)]
     gates = dict(zip(learner.gated.values(), (torch.cat(parts) for parts in zip(*passes, strict=True)), strict=True))
-    cost = _Cost(learner, task, images[:1])
+    cost = Cost(learner, task, images[:1])
     best, least = None, PAYS * cost(whole)
     for rate in RATES:
         keep, again = [], torch.zeros(len(images), dtype=torch.bool, device=images.device)
@@ -94,7 +94,7 @@ def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor) -> lis
     return best
 
 
-class _Cost:
+class Cost:
     """Multiplications of a stream, by the channels it keeps; gates, which are never left out, are not counted."""
 
     def __init__(self, learner: CCGN, task: int, image: Tensor) -> None:
@@ -110,6 +110,7 @@ class _Cost:
             self.layers.append((read, writes[id(layer)], pair * (gate.squeeze.in_features if read is None else 1)))
 
     def __call__(self, keep: list[Tensor]) -> float:
+        """For one image, with these channels of each set."""
         return sum(
             pair * (1 if read is None else filled(len(keep[read]))) * filled(len(keep[write]))
             for read, write, pair in self.layers
