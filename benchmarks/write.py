@@ -4,7 +4,8 @@
 
 Each RUN is a run folder of a gated method, for `inference.py`; none: every finished one in runs/ (`make demo` makes
 one). ResNets are timed at batch 64, others at 256 and 1.
-Stopped before its end, it goes on from the page it has half written beside FILE.
+Stopped before its end, it goes on from the page it has half written beside FILE, on the same machine; every section
+names the commit it was measured at.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def measured_before(page: Path, where: str) -> dict[str, str]:
     return {part.split("`")[1]: f"## {part.strip()}\n" for part in text.split("## ")[1:]}
 
 
-def section(command: list[str]) -> str:
+def section(command: list[str], commit: str) -> str:
     """One benchmark's output under its command."""
     shown = typed(command)
     print(shown, file=sys.stderr, flush=True)
@@ -64,7 +65,7 @@ def section(command: list[str]) -> str:
     output = subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     plain = "|" not in output
     body = f"```\n{output}\n```" if plain else output
-    return f"## {command[0].removesuffix('.py')}\n\n`{shown}`\n\n{body}\n"
+    return f"## {command[0].removesuffix('.py')}\n\n`{shown}`, commit {commit}\n\n{body}\n"
 
 
 def main() -> None:
@@ -73,14 +74,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "performance.md")
     given = parser.parse_args()
     where = environment()
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=HERE).stdout
     machine = f"{where['cpu']}, {where['platform']}, Python {where['python']}, torch {where['torch']}"
-    here = f"Machine: {machine}. Commit: {commit.strip() or 'unknown'}.\n"
+    here = f"Machine: {machine}.\n"
     parts = [INTRODUCTION, here]
     half_done = given.out.with_suffix(".partial.md")  # the last page stays until all of the new one is measured
     before = measured_before(half_done, here)
     for command in commands(given.runs or finished()):
-        parts.append(before.get(typed(command)) or section(command))
+        parts.append(before.get(typed(command)) or section(command, where["commit"] or "unknown"))
         write_atomically(half_done, "\n".join(parts))
     half_done.replace(given.out)
     print(given.out)
