@@ -70,7 +70,7 @@ def sign(checkpoint: Path) -> None:
     for name in manifest["files"]:
         manifest["files"][name] = hashlib.sha256((checkpoint / name).read_bytes()).hexdigest()
     manifest["self"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    file.write_text(json.dumps(manifest))
+    file.write_text(json.dumps(manifest, indent=1))
 
 
 def world(

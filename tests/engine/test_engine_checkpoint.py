@@ -173,9 +173,18 @@ def test_a_manifest_of_another_format_is_refused_with_both_numbers(tmp_path: Pat
     point = checkpoint.save(tmp_path, "fit", META, {"learner": STATE})
     manifest = json.loads((point.path / "manifest.json").read_text())
     manifest["format"] = 99
-    (point.path / "manifest.json").write_text(json.dumps(manifest))
+    (point.path / "manifest.json").write_text(json.dumps(manifest, indent=1))
     sign(point.path)
     with pytest.raises(CheckpointError, match=r"has format 99; .* reads 2 and 3\."):
+        point.manifest()
+
+
+def test_a_number_written_otherwise_is_a_damage_too(tmp_path: Path) -> None:
+    """0.1 and 0.10000000000000001 are one number: a flipped bit in a last digit must not pass."""
+    point = checkpoint.save(tmp_path, "fit", {**META, "seconds": 0.1}, {"learner": STATE})
+    file = point.path / "manifest.json"
+    file.write_text(file.read_text().replace('"seconds": 0.1', '"seconds": 0.10000000000000001'))
+    with pytest.raises(CheckpointError, match="its own checksum does not fit"):
         point.manifest()
 
 

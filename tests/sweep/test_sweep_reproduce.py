@@ -28,7 +28,7 @@ def _processes(root: Path) -> list[int]:
 
 def _long(tmp_path: Path) -> Job:
     """A run that checkpoints after every step and takes some seconds."""
-    experiment = tiny.experiment("ccgn", epochs=12, runtime={"checkpoint_seconds": 0})
+    experiment = tiny.experiment("ccgn", epochs=30, runtime={"checkpoint_seconds": 0})
     line = Line("synthetic", "ours", ("avg",), (None,), experiment, with_task)
     return jobs([line], "short", 1, tmp_path)[0]
 

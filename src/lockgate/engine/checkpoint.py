@@ -111,7 +111,7 @@ def save(
     files = {file.name: _sha256(file) for file in sorted(temporary.iterdir())}
     manifest: dict[str, Any] = {"format": FORMAT, "kind": kind, "files": files, "meta": meta}
     manifest["self"] = _digest(manifest)
-    (temporary / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    (temporary / "manifest.json").write_text(_as_text(manifest))
     for file in temporary.iterdir():
         _sync(file)
     os.rename(temporary, folder / name)
@@ -131,11 +131,13 @@ def _prune(folder: Path) -> None:
 
 def _read_manifest(file: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads(file.read_text())
+        text = file.read_text()
+        manifest = json.loads(text)
         seal = manifest.pop("self")
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _damaged(file, f"not a manifest ({error})") from error
-    if seal != _digest(manifest):
+    # The text too: the last digit of a number can change without changing its value.
+    if seal != _digest(manifest) or text != _as_text({**manifest, "self": seal}):
         raise _damaged(file, "its own checksum does not fit")
     if manifest["format"] not in READABLE:
         readable = " and ".join(map(str, READABLE))
@@ -144,6 +146,10 @@ def _read_manifest(file: Path) -> dict[str, Any]:
             "Use the version that wrote it."
         )
     return dict(manifest)
+
+
+def _as_text(manifest: dict[str, Any]) -> str:
+    return json.dumps(manifest, indent=1)
 
 
 def _damaged(file: Path, what: str) -> CheckpointError:
