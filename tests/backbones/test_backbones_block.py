@@ -72,6 +72,22 @@ def test_a_gated_block_is_the_papers_figure(stride, shares):
     assert torch.allclose(out, drawn(block, x, *(p.float() for p in patterns)), atol=1e-5)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_working_in_place_leaves_the_gradients_right(stride):
+    block = make_block(stride)
+    layers = [block.conv1, block.conv2] + ([block.shortcut] if stride == 2 else [])
+    patterns = [torch.rand(4 * stride) < MIXED for _ in range(3)]
+    for layer, pattern in zip(layers, patterns, strict=False):
+        force(layer, pattern)
+    x = torch.randn(3, 4, 8, 8, requires_grad=True)
+    wanted_of = [x, *(layer.weight for layer in layers)]
+    weigh = torch.randn(3, 4 * stride, 8 // stride, 8 // stride)
+    found = torch.autograd.grad((block(x, 0)[0] * weigh).sum(), wanted_of)
+    wanted = torch.autograd.grad((drawn(block, x, *(p.float() for p in patterns)) * weigh).sum(), wanted_of)
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
 def test_the_second_gate_shuts_the_shortcut_too():
     block = make_block(1)
     force(block.conv2, torch.zeros(4, dtype=torch.bool))

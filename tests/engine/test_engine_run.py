@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from lockgate.config import DataConfig, Experiment, ScenarioConfig
 from lockgate.engine.device import tune_allocator
 from lockgate.engine.run import load, run
 from lockgate.engine.setup import build_learner, validated
+from lockgate.engine.summary import environment
 from lockgate.errors import ConfigError, TrainingError
 from lockgate.evaluation import accuracy, macs
 
@@ -163,3 +165,14 @@ def test_the_run_says_once_that_it_tuned_the_allocator(
     monkeypatch.delenv("LOCKGATE_TUNE_ALLOCATOR")
     run(replace(experiment, runtime=replace(experiment.runtime, tune_allocator=False)), tmp_path / "left alone")
     assert "allocator" not in capsys.readouterr().err
+
+
+def test_a_run_notes_the_commit_of_a_checkout() -> None:
+    found = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"], capture_output=True, text=True
+    )
+    if found.returncode:
+        pytest.skip("this is no checkout")
+    noted = environment()["commit"]
+    assert noted is not None
+    assert found.stdout.startswith(noted.removesuffix("-dirty"))

@@ -15,6 +15,7 @@ from lockgate.cli import main
 from lockgate.engine.run import run
 from lockgate.engine.trained import open_trained
 from lockgate.errors import ConfigError, ExactnessError, LockgateError
+from lockgate.inference import compile as compiling
 from lockgate.inference import export
 from lockgate.inference.export import METADATA, export_run, session
 
@@ -59,6 +60,24 @@ def test_torch_export_from_the_command(made, tmp_path, capsys):
     with torch.no_grad():
         wanted = trained.learner.predict(trained.tests[1].x, None)
     torch.testing.assert_close(program(trained.tests[1].x), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["onnx", "torch"])
+def test_streams_too_wide_to_be_fused_are_exported_one_by_one_and_answer_alike(made, tmp_path, monkeypatch, form):
+    if form == "onnx":
+        pytest.importorskip("onnxruntime")
+    nodes = []
+    for light in (compiling.LIGHT, 0):
+        monkeypatch.setattr(compiling, "LIGHT", light)
+        network = export.answering(open_trained(made), None)
+        assert network.light == bool(light)
+        x = torch.zeros(2, *open_trained(made).learner.image_shape, dtype=torch.uint8)
+        graph = torch.export.export(network, (x,)).graph
+        nodes.append(sum("conv2d" in str(node.target) for node in graph.nodes))
+        path, agreement = export_run(made, None, form, tmp_path / f"{light}{export.ENDINGS[form]}")
+        assert agreement.same_classes
+        assert path.is_file()
+    assert nodes[0] < nodes[1], "fused, the first layer of all streams is one convolution"
 
 
 def test_a_model_is_exported_by_the_names_of_its_tasks(tmp_path, capsys):

@@ -177,7 +177,7 @@ class Run:
         ]
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
         with torch.random.fork_rng(), Progress(sum(steps), done, quiet=self.quiet or not self.first) as self.progress:
-            if tuned and self.fabric.device.type == "cpu":
+            if tuned:
                 self.progress.say(f"C allocator tuned for training on CPU; {TUNE}=0 in the environment leaves it alone")
             for index in range(self.stage, len(self.stages)):
                 self._clock = time.monotonic()
@@ -280,10 +280,12 @@ class Run:
     def _save(self, kind: checkpoint.Kind, meta: dict[str, Any], states: Any = None, optimiser: Any = None) -> None:
         if not self.first:
             return
-        scenario = self.scenario
-        alone = {"image_shape": scenario.image_shape, "classes": [scenario.names(task) for task in scenario.tasks]}
-        meta = {**meta, **alone, **self.luggage.meta, "structure": self.learner.structure()}
-        learner = self.learner.state_dict() if kind == "task" else live_state(self.learner)
+        learner = live_state(self.learner)
+        if kind == "task":
+            learner = self.learner.state_dict()
+            names = [self.scenario.names(task) for task in self.scenario.tasks]
+            meta = {**meta, "image_shape": self.scenario.image_shape, "classes": names}  # for ``load_alone``
+        meta = {**meta, **self.luggage.meta, "structure": self.learner.structure()}
         states = {"learner": learner, **self.luggage.states, **(states or {})}
         try:
             checkpoint.save(self.folder.checkpoints, kind, meta, states, optimiser)

@@ -63,7 +63,7 @@ def environment() -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of the source, if it is run from a checkout; `-dirty` if files have changed since."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+    git = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent)]
     try:
         subprocess.run([*git, "ls-files", "--error-unmatch", __file__], check=True, capture_output=True, timeout=10)
         described = [*git, "describe", "--always", "--dirty", "--exclude", "*"]

@@ -30,14 +30,14 @@ class StreamFeatures:
 
         Batches are fixed: kernels, and so bits, depend on them.
         """
-        missing = [t for t in streams if (t, images.id) not in self._kept]
-        found = dict(zip(missing, self._run(learner, missing, images), strict=False))
-        kept = sum(map(_size, self._kept.values()))
-        for t, features in found.items():
-            if (kept := kept + _size(features)) <= LIMIT:
+        found = {t: self._kept[t, images.id] for t in streams if (t, images.id) in self._kept}
+        missing = [t for t in streams if t not in found]
+        size = sum(map(_size, self._kept.values()))
+        for t, features in zip(missing, self._run(learner, missing, images), strict=False):  # none without streams
+            found[t] = features
+            if (size := size + _size(features)) <= LIMIT:
                 self._kept[t, images.id] = features
-        every = {t: found[t] if t in found else self._kept.get((t, images.id)) for t in streams}
-        return [features for features in every.values() if features is not None]
+        return [found[t] for t in streams if t in found]
 
     def forget(self) -> None:
         """The streams have changed."""
