@@ -15,13 +15,16 @@ from torch import Tensor, nn
 import tiny
 from lockgate.engine.optim import make_optimiser
 from lockgate.engine.setup import build_scenario
+from lockgate.engine.optim import lr_factor
 from lockgate.memory.gan.nets import LATENT, Generator, make_generator
 from lockgate.memory.gan.schedule import ROUND, GanSchedule
 from lockgate.memory.generative import GenerativeMemory, generate
 from lockgate.scenario import Scenario
 from lockgate.types import Examples, Task
 
-SCHEDULE = GanSchedule(width=0.02, iterations=3, critic_steps=2, penalty_every=1, batch_size=8, lr=1e-3)
+SCHEDULE = GanSchedule(
+    width=0.02, iterations=3, critic_steps=2, penalty_every=1, batch_size=8, lr=1e-3, schedule="constant"
+)
 SHAPE = (3, 16, 16)
 
 
@@ -296,7 +299,9 @@ def test_the_preparation_takes_the_steps_announced_in_whole_rounds(
 
 
 def test_the_papers_schedule_is_two_hundred_thousand_iterations():
-    plan = GanSchedule(width=1, iterations=200_000, critic_steps=5, penalty_every=1, batch_size=64, lr=1e-4)
+    plan = GanSchedule(
+        width=1, iterations=200_000, critic_steps=5, penalty_every=1, batch_size=64, lr=1e-4, schedule="constant"
+    )
     assert GenerativeMemory(plan, mix_real=False).preparation_steps == 200_000 * 6
 
 
@@ -312,3 +317,12 @@ def test_the_preparation_trains_the_tasks_own_gan_on_its_real_images_by_plain_ad
     assert phase.picture().shape == (3, 128, 128)
     assert (phase.optim.weight_decay, phase.optim.clip, phase.optim.shift, phase.optim.flip) == (0, 0, 0, False)
     assert (phase.optim.lr, phase.optim.batch_size, phase.optim.betas) == (1e-3, 8, (0.5, 0.9))
+    assert phase.optim.schedule == "constant"
+
+
+def test_the_rate_of_a_gan_can_come_to_rest(scenario: Scenario):
+    memory = GenerativeMemory(dataclasses.replace(SCHEDULE, schedule="one_cycle"), mix_real=False)
+    memory.begin_task(scenario.tasks[0])
+    optim = memory.preparation(scenario.tasks[0]).optim
+    assert lr_factor(optim, 0, 0.3) == pytest.approx(1.0)
+    assert lr_factor(optim, 0, 1.0) < 1e-3
