@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import tiny
-from lockgate.engine.optim import make_optimiser
+from lockgate.engine.optim import lr_factor, make_optimiser
 from lockgate.engine.setup import build_scenario
-from lockgate.engine.optim import lr_factor
 from lockgate.memory.gan.nets import LATENT, Generator, make_generator
 from lockgate.memory.gan.schedule import ROUND, GanSchedule
 from lockgate.memory.generative import GenerativeMemory, generate
