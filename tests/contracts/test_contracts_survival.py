@@ -18,6 +18,7 @@ GROWING = {"grow": 0.5, "open_bias": 0.5}
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
 CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
 CASES += [("ccgn-episodic", "simple_cnn", tiny.SETTLING), ("ccgn", "resnet18", tiny.SETTLING)]
+CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "gan_schedule": "one_cycle"})]
 
 
 @pytest.mark.parametrize(("method", "backbone", "options"), CASES)

@@ -41,6 +41,9 @@ class StreamsOptions(CCGNOptions):
         "argmax",
         "Without a task: the most likely task's head (the paper), or the most likely pair log p(t|x) + log p(y|x,t).",
     )
+    targets: Literal["task", "class"] = option(
+        "task", "What the task classifier tells apart: tasks (the paper), or classes, summed up by task."
+    )
     rehearsal: int = option(0, "Images in a rehearsal batch; 0: as many as in a batch of the task.", ge=0)
     shift: int = option(0, "Move each image that the task classifier sees by up to this many pixels. Paper: 0.", ge=0)
     warp: float = option(
@@ -56,7 +59,8 @@ class Pool(NamedTuple):
     """Images to rehearse on, with what past streams make of them."""
 
     x: Tensor  # (N, C, H, W) uint8, ordered by task
-    target: Tensor  # (N,) int64, output of the task classifier
+    target: Tensor  # (N,) int64, output of the task classifier; -1: not known yet
+    nameless: bool  # whether some are not
     past: Tensor  # (N, P), features of past streams at the channels they can open
     starts: Tensor  # (tasks,), the first image of each task
     sizes: Tensor  # (tasks,), images of each task
@@ -132,12 +136,29 @@ class Streams(CCGN):
     # -- the task classifier -----------------------------------------------------------------------------------------
 
     def outputs(self, classes: int) -> int:
-        """Outputs of the task classifier for a task of so many classes."""
-        return 1
+        """Outputs of the task classifier for a task of so many classes: one, or one for each of them."""
+        return classes if self.options.targets == "class" else 1
 
     def target(self, examples: Examples) -> Tensor:
-        """The output of the task classifier that is right for each image."""
-        return examples.task
+        """The output of the task classifier that is right for each image: its task, or its class among all seen.
+
+        Generated images have no classes. Past tasks tell those of their own (nothing could do it better, and the
+        answer never changes); the newest will, step by step, while it learns them: -1.
+        """
+        if self.options.targets == "task":
+            return examples.task
+        newest, y = len(self.heads) - 1, examples.y.clone()
+        for task in range(newest):
+            rows = torch.nonzero((y < 0) & (examples.task == task)).flatten()
+            for part in torch.split(rows, BATCH):
+                y[part] = self.logits(examples.x[part].to(self.input.mean.device), task).argmax(1).cpu()
+        return torch.where(y < 0, y, y + self._first_outputs[examples.task])
+
+    @property
+    def _first_outputs(self) -> Tensor:
+        """Of the task classifier, for each task."""
+        outputs = torch.tensor(self.task_classifier.outputs)
+        return outputs.cumsum(0) - outputs
 
     def task_loss(self, count: int) -> Tensor:
         """Cross-entropy of the task classifier on ``count`` images, uniform over tasks.
@@ -151,7 +172,11 @@ class Streams(CCGN):
         with evaluating(*self._deciding(newest)):
             current = self.backbone(self.input(pool.x[rows]), newest).features
         out = self.task_classifier(pool.past[rows], self._columns(), current)
-        return F.cross_entropy(out, pool.target[rows])
+        target = pool.target[rows]
+        if pool.nameless:
+            guess = self.heads[newest](current.detach()).argmax(1) + self._first_outputs[newest]
+            target = torch.where(target < 0, guess, target)
+        return F.cross_entropy(out, target)
 
     def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
         """Features (B, F) of the streams of ``tasks``; None: of all."""
@@ -217,11 +242,12 @@ class Streams(CCGN):
             wanted = self.steps * count * ranks.world_size() or len(current)  # as many as the epoch will show
             counts = torch.full((tasks,), -(-wanted // tasks))
             examples = self.memory.draw(current, counts, rng)
+        target = self.target(examples)
         x = warp(shift(examples.x, self.options.shift, rng), self.options.warp, rng)
         device = self.input.mean.device
         past = torch.cat([self._past(part.to(device)) for part in torch.split(x, BATCH)])  # always in evaluation mode
         sizes = torch.bincount(examples.task, minlength=tasks)
-        return Pool(x.to(device), self.target(examples).to(device), past, sizes.cumsum(0) - sizes, sizes)
+        return Pool(x.to(device), target.to(device), bool((target < 0).any()), past, sizes.cumsum(0) - sizes, sizes)
 
     def _past(self, x: Tensor) -> Tensor:
         standard = self.input(x)
