@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lockgate.engine.run import load
+from lockgate.engine.loading import load
 from lockgate.engine.setup import build_learner, validated
 from lockgate.errors import LockgateError
 from lockgate.evaluation.macs import task_macs

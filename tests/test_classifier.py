@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,14 @@ from torch.utils.data import Dataset
 import lessons
 import lockgate
 from lockgate import ContinualClassifier, classifier
+from lockgate.engine import checkpoint
 from lockgate.engine.audit import audit_run
+from lockgate.engine.inspect import inspect_model
+from lockgate.engine.model import Model
 from lockgate.errors import CheckpointError, ConfigError, DataError, RunFolderError
 
 QUICK: dict[str, Any] = {"width": 16, "epochs": 8, "batch_size": 8, "verbose": False}
+SHORT: dict[str, Any] = {**QUICK, "epochs": 3}
 
 
 def pairs(*names: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -96,6 +103,133 @@ def test_old_probabilities_are_bit_equal_after_another_lesson_and_saving(
     with pytest.raises(RunFolderError, match="exists already"):
         model.save(tmp_path / "copy")
     assert not list(tmp_path.glob(".*")), "nothing half-copied is left"
+
+
+@contextmanager
+def saves(monkeypatch: pytest.MonkeyPatch, most: int | None = None) -> Iterator[list[str]]:
+    """Notes the checkpoints that are written, and stops the lesson instead of writing more than ``most``."""
+    real, written = checkpoint.save, []
+
+    def save(folder: Path, kind: checkpoint.Kind, *arguments: Any) -> checkpoint.Checkpoint:
+        if len(written) == most:
+            raise KeyboardInterrupt
+        written.append(kind)
+        return real(folder, kind, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", save)
+        yield written
+
+
+def test_a_stopped_first_lesson_goes_on_when_the_call_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lesson = tmp_path / "model", pairs("cat", "dog")
+    with saves(monkeypatch) as whole:
+        steady = ContinualClassifier(tmp_path / "steady", **SHORT).learn(*lesson)
+    with saves(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
+        ContinualClassifier(path, **SHORT).learn(*lesson)
+    half = ContinualClassifier.load(path, **SHORT)
+    assert half.tasks == ()
+    with pytest.raises(CheckpointError, match=r"not learnt anything yet; call `learn` first"):
+        half.predict(lesson[0])
+    with saves(monkeypatch) as rest:
+        ContinualClassifier(path, **SHORT).learn(*lesson)
+    assert whole == ["fit", "fit", *rest], "it went on where it stood"
+    assert lessons.bits(path) == lessons.bits(steady.path)
+
+
+def test_a_first_lesson_killed_before_its_first_checkpoint_can_be_given_again(
+    model: ContinualClassifier, tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    shutil.copy(model.path / "model.yaml", tmp_path / "model")
+    assert ContinualClassifier.load(tmp_path / "model", **SHORT).learn(*pairs("axe", "saw")).tasks == ("task 1",)
+
+
+def test_a_lesson_that_ends_while_the_model_is_opened_leaves_no_mismatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, _ = pairs("cat", "dog")
+    ContinualClassifier(tmp_path / "model", **SHORT).learn(x, np.repeat([3, 7], 30))
+    real = classifier.read_model
+
+    def slow(path: Path) -> Model:
+        found = real(path)
+        monkeypatch.undo()
+        ContinualClassifier(path, **SHORT).learn(*pairs("axe", "saw"))
+        return found
+
+    monkeypatch.setattr(classifier, "read_model", slow)
+    opened = ContinualClassifier(tmp_path / "model", **SHORT)
+    assert opened.tasks == ("task 1",)
+    assert opened.classes_.tolist() == [3, 7]
+    assert opened.predict_proba(x).shape == (60, 2)
+    assert ContinualClassifier(tmp_path / "model").classes_.tolist() == ["3", "7", "axe", "saw"]
+
+
+def test_labels_are_scored_as_the_classes_they_name(tmp_path: Path) -> None:
+    x, _ = pairs("cat", "dog")
+    y = np.repeat([3, 7], 30)
+    made = ContinualClassifier(**QUICK).learn(x, y, name="numbers")
+    right = sum(int(found) == wanted for found, wanted in zip(made.predict(x), y, strict=True)) / 60
+    assert right > 0.9
+    assert (
+        made.score(x, y) == made.score(x, y.astype(str)) == made.score(x, list(y.astype(str).astype(object))) == right
+    )
+    assert made.score(x, torch.from_numpy(y.astype(np.uint8))) == right
+    assert made.score(x, y[::-1].copy()) == 1 - right, "classes are still told apart"
+    made = ContinualClassifier.load(made.save(tmp_path / "copy"), **SHORT).learn(*pairs("axe", "saw"))
+    assert made.classes_.tolist() == ["3", "7", "axe", "saw"]
+    assert made.score(x, y, task="numbers") == right, "nothing was forgotten"
+    assert made.score(x, y.astype(str), task="numbers") == right
+
+
+@pytest.mark.parametrize("labels", ["cat", ["cat"], [["cat"]] * 60, ["cat"] * 59, [1.0] * 60, [True] * 60])
+def test_labels_that_cannot_be_scored_are_refused(model: ContinualClassifier, labels: Any) -> None:
+    x, _ = pairs("cat", "dog")
+    with pytest.raises(DataError, match=r"Labels have (shape|type) .*; wanted"):
+        model.score(x, labels)
+
+
+def test_a_copy_is_whole_whatever_another_process_is_at(
+    model: ContinualClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Path(shutil.copytree(model.path, tmp_path / "busy"))
+    with saves(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
+        ContinualClassifier(busy, **SHORT).learn(*pairs("tug", "ferry"))
+    with (busy / "records.jsonl").open("a") as file:
+        file.write('{"event": "ep')  # being written
+    (busy / "checkpoints" / ".000099-fit.partial").mkdir()
+    copy = ContinualClassifier.load(busy).save(tmp_path / "copies" / "copy")
+    names = sorted(str(item.relative_to(copy)) for item in copy.rglob("*") if item.is_dir() or item.parent == copy)
+    end = max(item.name for item in (model.path / "checkpoints").glob("*-task"))
+    assert names == ["checkpoints", f"checkpoints/{end}", "model.yaml", "records.jsonl"]
+    assert (copy / "records.jsonl").read_bytes() == (model.path / "records.jsonl").read_bytes()
+    assert lessons.bits(copy) == lessons.bits(model.path)
+    assert audit_run(copy) == audit_run(model.path)
+    for path in (copy, busy):
+        ContinualClassifier.load(path, **SHORT).learn(*pairs("tug", "ferry"))
+        assert audit_run(path).ok
+    assert lessons.bits(copy) == lessons.bits(busy), "it learns on as the model itself does"
+    assert len(inspect_model(copy)["tasks"]) == 3
+
+
+def test_a_copy_that_fails_leaves_nothing(model: ContinualClassifier, tmp_path: Path) -> None:
+    broken = ContinualClassifier.load(shutil.copytree(model.path, tmp_path / "broken"))
+    records = broken.path / "records.jsonl"
+    content = records.read_bytes()
+    records.write_bytes(content[:-9])
+    with pytest.raises(CheckpointError, match=r"records\.jsonl has .* bytes, but had"):
+        broken.save(tmp_path / "copies" / "copy")
+    records.unlink()
+    records.mkdir()
+    with pytest.raises(RunFolderError, match=r"Cannot copy .*copy: .*then save again"):
+        broken.save(tmp_path / "copies" / "copy")
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError, match="Cannot copy"):
+        model.save(tmp_path / "file" / "copy")
+    assert not list((tmp_path / "copies").iterdir())
 
 
 def test_it_leaves_torch_as_it_was(model: ContinualClassifier) -> None:

@@ -15,7 +15,8 @@ def shift(x: Tensor, pixels: int, rng: torch.Generator | None = None) -> Tensor:
     if pixels == 0:
         return x
     count, _, height, width = x.shape
-    down, right = torch.randint(-pixels, pixels + 1, (2, count), generator=rng, device=x.device)
+    where = x.device if rng is None else "cpu"
+    down, right = torch.randint(-pixels, pixels + 1, (2, count), generator=rng, device=where).to(x.device)
     rows = (torch.arange(height, device=x.device) - down[:, None]).clamp_(0, height - 1)  # (B, H)
     columns = (torch.arange(width, device=x.device) - right[:, None]).clamp_(0, width - 1)  # (B, W)
     image = torch.arange(count, device=x.device)

@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from lockgate.data.own import ArrayLesson, as_pixels, fitted
+from lockgate.engine.checkpoint import Checkpoint
 from lockgate.engine.device import threads
-from lockgate.engine.model import Model, is_model, read_model
-from lockgate.engine.trained import Trained, open_trained
+from lockgate.engine.model import Model, ModelFolder, is_model, read_model
+from lockgate.engine.trained import Trained, trained_model
 from lockgate.errors import CheckpointError, DataError, RunFolderError
 from lockgate.learn import PROBES, learn
 from lockgate.recipes.owner import Memory, Wishes
@@ -113,7 +114,10 @@ class ContinualClassifier:
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
-        """All classes learnt so far, in the columns' order of ``predict_proba``; as they were given."""
+        """All classes learnt so far, in the columns' order of ``predict_proba``.
+
+        Whole numbers as long as all tasks were given them; text, all of it, from the first task with text on.
+        """
         model, trained = self._known()
         if all(task.integers for task in model.tasks):
             return np.array([int(name) for name in trained.class_names])
@@ -144,25 +148,38 @@ class ContinualClassifier:
         return names
 
     def score(self, images: Images | Dataset[Any], labels: Labels | None = None, task: str | None = None) -> float:
-        """The share of images whose class is found."""
-        x, y = _pairs(images, labels)
-        return float((self.predict(x, task) == y).mean())
+        """The share of images whose class is found. Labels are what ``learn`` takes; 7 and "7" are the same class."""
+        lesson = ArrayLesson(*_pairs(images, labels))
+        # As text, in which classes are kept: they become text when a task with text joins those with numbers.
+        wanted = np.array(lesson.classes)[lesson.y]
+        return float((self.predict(lesson.x, task).astype(str) == wanted).mean())
 
     # -- keeping -----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copy the model to a new folder ``path``, which is there whole or not at all."""
+        """Copy the model to a new folder ``path``, which is there whole or not at all.
+
+        The copy is what the newest finished task left; of a lesson that another process is at, nothing is copied.
+        """
         self._known()
         target = Path(path)
         if target.exists():
             raise RunFolderError(
                 f"{target} exists already; choose another path, or make the model there to begin with."
             )
-        target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(self.path, partial, ignore=shutil.ignore_patterns(".*"))
-        os.rename(partial, target)
+        try:
+            partial.mkdir(parents=True)
+            _copy(read_model(self.path), ModelFolder(partial))
+            os.rename(partial, target)
+        except OSError as error:
+            raise RunFolderError(
+                f"Cannot copy {self.path} to {target}: {error}. Nothing is left there; make room or choose a folder "
+                "you own, then save again."
+            ) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         return target
 
     @classmethod
@@ -173,12 +190,13 @@ class ContinualClassifier:
         return cls(path, **wishes)
 
     def _open(self) -> None:
-        """Read the model anew."""
+        """Read the model anew; one whose first lesson was stopped has learnt nothing."""
         self._model: Model | None = None
         self._trained: Trained | None = None
-        if is_model(self.path):
+        if is_model(self.path) and ModelFolder(self.path).end() is not None:
+            model = read_model(self.path)  # once: another process may end a lesson at any time
             with threads(0):  # as many as before, afterwards
-                self._model, self._trained = read_model(self.path), open_trained(self.path)
+                self._model, self._trained = model, trained_model(model)
 
     def _known(self) -> tuple[Model, Trained]:
         if self._model is None or self._trained is None:
@@ -188,6 +206,18 @@ class ContinualClassifier:
     def _say(self, line: str) -> None:
         if self.verbose:
             print(line)
+
+
+def _copy(model: Model, target: ModelFolder) -> None:
+    """Copy what the newest end of a task needs; the records up to it never change, whatever is learnt meanwhile."""
+    model.records()  # raises if they are not what they were
+    length: int = model.end.manifest()["meta"]["records"]
+    shutil.copy(model.folder.config, target.config)
+    with model.folder.records.open("rb") as file:
+        target.records.write_bytes(file.read(length))
+    copied = Checkpoint(target.checkpoints / model.end.path.name)
+    shutil.copytree(model.end.path, copied.path)
+    copied.manifest()  # raises if files went away meanwhile: two more lessons have ended
 
 
 def _pairs(images: Images | Dataset[Any], labels: Labels | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -161,7 +161,7 @@ def _finish(out: Path) -> int:
 
 
 def _evaluate(parsed: argparse.Namespace) -> int:
-    from lockgate.engine.run import load
+    from lockgate.engine.loading import load
     from lockgate.evaluation import accuracy
 
     learner, scenario, _experiment = load(parsed.run)

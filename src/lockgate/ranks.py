@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -54,8 +56,14 @@ def average_gradients(module: nn.Module) -> None:
 @torch.no_grad()
 def share_state(module: nn.Module) -> None:
     """Give every rank the parameters and buffers of rank 0: BatchNorm statistics differ until this is done."""
+    share(module.state_dict(keep_vars=True).values())
+
+
+@torch.no_grad()
+def share(tensors: Iterable[Tensor]) -> None:
+    """Give every rank rank 0's values of ``tensors``, in place."""
     if several():
-        for tensor in module.state_dict(keep_vars=True).values():
+        for tensor in tensors:
             dist.broadcast(tensor.data, 0)
 
 

@@ -8,7 +8,8 @@ from safetensors.torch import load_file
 
 import tiny
 from lockgate.engine import checkpoint
-from lockgate.engine.run import load, run
+from lockgate.engine.loading import load
+from lockgate.engine.run import run
 from lockgate.engine.setup import build_learner, build_scenario
 from lockgate.methods import METHODS
 from lockgate.types import Batch

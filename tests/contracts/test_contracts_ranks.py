@@ -6,15 +6,16 @@ import functools
 
 import pytest
 import torch
-from ranks_worker import work
+from ranks_worker import work, work_and_copy
 from safetensors.torch import load_file
 
 import tiny
 from lockgate.engine import checkpoint
 from lockgate.engine.device import make_fabric
 from lockgate.engine.folder import RunFolder
-from lockgate.engine.run import run
+from lockgate.engine.run import resume, run
 from lockgate.engine.setup import build_scenario
+from lockgate.errors import TrainingError
 from lockgate.methods import METHODS
 
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
@@ -33,6 +34,40 @@ def test_two_ranks_train_two_tasks_and_hold_equal_parameters(method, backbone, o
     assert not differing
     assert len(summary["task_incremental"]["matrix"][-1]) == 2
     assert summary["audit"] is None or summary["audit"]["ok"]
+
+
+@pytest.mark.parametrize(
+    ("method", "backbone", "options"), [("ccgn-episodic", "simple_cnn", {}), ("ccgn", "resnet18", tiny.SETTLING)]
+)
+def test_two_ranks_killed_inside_an_epoch_go_on_to_the_same_bits(method, backbone, options, tmp_path):
+    """Each rank has statistics of its own; in a checkpoint there are only those of the first."""
+    experiment = tiny.experiment(
+        method,
+        backbone,
+        devices=2,
+        epochs=2,
+        options=options,
+        optim={"batch_size": 4},
+        data={"synthetic_classes": 4, "synthetic_per_class": 60},  # more than 20 steps an epoch
+        runtime={"checkpoint_seconds": 0.0},
+    )
+    whole, kept = RunFolder(tmp_path / "whole"), tmp_path / "kept"
+    whole.create(experiment, "test")
+    work = functools.partial(
+        work_and_copy, experiment=experiment, scenario=build_scenario(experiment), folder=whole, kept=kept
+    )
+    make_fabric(experiment).launch(work)
+    assert checkpoint.found(kept / "checkpoints")[-1].manifest()["meta"]["fit"]["step"] == 20
+    resume(kept)
+    bits = [(checkpoint.newest_end(out / "checkpoints").path / "learner.safetensors") for out in (whole.path, kept)]
+    assert bits[0].read_bytes() == bits[1].read_bytes()
+
+
+def test_what_stops_a_rank_is_the_error_that_one_process_would_raise(tmp_path):
+    experiment = tiny.experiment("finetune", devices=2, optim={"lr": 1e30, "clip": 0.0})
+    with pytest.raises(TrainingError, match=r"class loss is not finite at task 0.*Lower `optim\.lr`"):
+        run(experiment, tmp_path / "run")
+    assert not list((tmp_path / "run").glob(".error*"))
 
 
 def test_two_ranks_compute_what_one_rank_computes(tmp_path):

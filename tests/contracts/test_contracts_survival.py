@@ -18,6 +18,7 @@ GROWING = {"grow": 0.5, "open_bias": 0.5}
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
 CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
 CASES += [("ccgn-episodic", "simple_cnn", tiny.SETTLING), ("ccgn", "resnet18", tiny.SETTLING)]
+CASES += [("ccgn-episodic", "simple_cnn", {"seal": False})]  # past streams change then, in every step
 CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "gan_schedule": "one_cycle"})]
 
 
@@ -33,6 +34,7 @@ def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, t
     two = method in ("ccgn-generative", "cgen")  # a generator, then the task
     assert set(result["phases"]) == ({0, 1} if two else {0}), "killed in each phase of a task"
     ends = [record for record in result["killed"]["records"] if record["event"] == "task"]
-    assert all(end["audit"] is None or end["audit"]["ok"] for end in ends)
+    if options.get("seal", True):
+        assert all(end["audit"] is None or end["audit"]["ok"] for end in ends)
     if "grow" in options or method == "dgm":
         assert ends[-1]["capacity"][0]["width"] > ends[0]["capacity"][0]["width"], "no layer grew"

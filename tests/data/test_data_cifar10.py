@@ -101,7 +101,13 @@ def test_class_names_come_from_the_release(folder, seal):
 def test_wrong_number_of_class_names(folder, seal):
     (folder / "cifar-10-batches-bin" / "batches.meta.txt").write_text("a b c")
     seal()
-    raises(folder, "batches.meta.txt in .* names 3 classes; wanted 10")
+    raises(folder, "batches.meta.txt in .* holds 3 names, 3 of them different; wanted 10")
+
+
+def test_a_name_twice(folder, seal):
+    (folder / "cifar-10-batches-bin" / "batches.meta.txt").write_text("a b c d e f g h i j j")
+    seal()
+    raises(folder, "batches.meta.txt in .* holds 11 names, 10 of them different; wanted 10")
 
 
 def test_nothing_there(kept, seal):
@@ -137,6 +143,19 @@ def test_damaged_archive(folder, seal, tmp_path, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DataError, match=rf"Cannot read {path}: .* Replace it"):
         cifar10._from_archive(path)
+
+
+def test_a_flipped_bit_in_an_archive_is_noticed(folder, seal, tmp_path):
+    seal()
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    archive(path, folder / "cifar-10-batches-bin")
+    good = path.read_bytes()
+    for place in range(200, len(good) - 200, len(good) // 20):
+        content = bytearray(good)
+        content[place] ^= 4
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=rf"Cannot read {path}: .* Replace it"):
+            cifar10._from_archive(path)
 
 
 def test_real_cifar10(real_data):

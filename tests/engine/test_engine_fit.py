@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision
 
 from lockgate.config import Experiment, OptimConfig, ScenarioConfig
 from lockgate.engine.device import make_fabric
@@ -43,6 +45,7 @@ def begin(experiment: Experiment, data: Examples | None = None) -> tuple[Fit, Le
         state,
         lambda _: None,
         progress,
+        "Lower `optim.lr`.",
     )
     return fit, learner, task
 
@@ -210,3 +213,27 @@ def test_weights_that_diverge_in_the_last_step_of_an_epoch_reach_no_checkpoint(
     with pytest.raises(TrainingError):
         run(replace(tiny(tasks=1, epochs=epochs), optim=optim), tmp_path / "run")
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_weights_that_a_step_made_infinite_reach_no_checkpoint(tiny: Tiny) -> None:
+    fit, learner, _ = begin(tiny())
+    fit.save()
+    with torch.no_grad():
+        next(learner.parameters()).view(-1)[0] = math.inf
+    with pytest.raises(TrainingError, match="network is not finite at task 0, epoch 0, step 0"):
+        fit.save()
+
+
+def test_the_scaler_of_mixed_precision_goes_on_where_it_stood(tiny: Tiny) -> None:
+    saved: list[FitState] = []
+    fit, _, _ = begin(tiny())
+    fit.fabric = Fabric(accelerator="cpu", plugins=MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu")))
+    fit.fabric.strategy.precision.scaler.scale(torch.ones(()))
+    fit.fabric.strategy.precision.scaler.update(256.0)
+    fit._save = saved.append
+    fit.save()
+    other = Fabric(accelerator="cpu", plugins=MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu")))
+    phase = replace(fit.phase, trainee=build_learner(fit.experiment, (3, 16, 16)))
+    phase.trainee.begin_task(build_scenario(fit.experiment).tasks[0])
+    Fit(other, phase, fit.experiment, saved[0], saved.append, fit.progress, "")
+    assert other.strategy.precision.state_dict() == fit.fabric.strategy.precision.state_dict()

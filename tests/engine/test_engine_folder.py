@@ -114,13 +114,34 @@ def test_a_file_is_replaced_whole_and_leaves_no_partial_behind(tmp_path: Path) -
 
 def test_records_are_cut_to_the_length_of_the_checkpoint_by_the_first_rank_alone(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    records = Records(path, 0, active=True)
-    assert (records.read(), records.length) == ([], 0)
+    nothing = {"records": 0}
+    records = Records(path, nothing, active=True)
+    assert (records.read(), records.meta()["records"]) == ([], 0)
     records.append({"n": 1})
-    kept = records.length
+    kept = records.meta()
     records.append({"n": "ü"})
-    assert records.length == path.stat().st_size
-    assert Records(path, 0, active=False).read() == [{"n": 1}, {"n": "ü"}]
-    Records(path, 0, active=False).append({"n": 3})
+    assert records.meta()["records"] == path.stat().st_size
+    assert Records(path, nothing, active=False).read() == [{"n": 1}, {"n": "ü"}]
+    Records(path, nothing, active=False).append({"n": 3})
     assert read_records(path) == [{"n": 1}, {"n": "ü"}]
-    assert Records(path, kept, active=True).read() == [{"n": 1}]
+    again = Records(path, kept, active=True)
+    assert again.read() == [{"n": 1}]
+    assert again.meta() == kept
+    again.append({"n": "ü"})
+    assert again.meta() == records.meta()
+
+
+def test_what_a_killed_process_left_before_there_was_a_run_does_not_count(tiny: Tiny, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    (folder.path / ".config.yaml.partial").write_text("method: fine")
+    folder.create(tiny(), "test")
+    assert folder.experiment() == tiny()
+
+
+def test_two_that_begin_at_once_do_not_get_the_same_folder(tiny: Tiny, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    with folder.lock(), pytest.raises(RunFolderError, match="in use by another process"):
+        RunFolder(tmp_path / "run").create(tiny(), "test")
+    assert not folder.config.exists()

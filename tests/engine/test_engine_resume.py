@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pickle
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,9 @@ import pytest
 import torch
 import yaml
 
-from lockgate.engine.run import load, resume
-from lockgate.errors import CheckpointError, RunFolderError, TrainingError
+from lockgate.engine.loading import load
+from lockgate.engine.run import resume
+from lockgate.errors import CheckpointError, LockgateError, RunFolderError, TrainingError
 
 Tree = Callable[[Path], dict[str, str]]
 Bits = Callable[[Path], bytes]
@@ -116,7 +118,7 @@ def test_a_damaged_newest_end_of_a_finished_run_is_refused_and_can_be_made_again
 def test_there_must_be_a_previous_checkpoint_to_go_back_to(stopped: Path, tree: Tree) -> None:
     shutil.rmtree(stopped / "checkpoints" / "000003-task")
     before = tree(stopped)
-    with pytest.raises(CheckpointError, match="no checkpoint before the newest"):
+    with pytest.raises(CheckpointError, match="no whole checkpoint before the newest"):
         resume(stopped, previous=True)
     assert tree(stopped) == before
 
@@ -175,6 +177,42 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_the_last_good_state_can_sti
     (stopped / "config.yaml").write_bytes(sane)
     resume(stopped)
     assert last_bits(stopped) == last_bits(finished)
+
+
+def test_a_full_disk_is_said_in_words_and_leaves_nothing_behind(
+    finished: Path, stopped: Path, tree: Tree, last_bits: Bits
+) -> None:
+    """Files are bounded instead of the disk: to whoever writes, it is the same error."""
+    before = tree(stopped / "checkpoints")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (stopped / "checkpoints" / "000003-task" / "learner.safetensors").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, hard))
+    try:
+        with pytest.raises(LockgateError, match=r"Cannot write to .*stopped: File too large.*make room.*resume"):
+            resume(stopped)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert tree(stopped / "checkpoints") == before
+    resume(stopped)
+    assert last_bits(stopped) == last_bits(finished)
+
+
+def test_going_back_passes_over_what_cannot_be_used(finished: Path, last_bits: Bits) -> None:
+    flip(finished / "checkpoints" / "000005-fit" / "learner.safetensors")
+    whole = last_bits(finished)
+    resume(finished, previous=True)
+    assert last_bits(finished) == whole
+    for point in (finished / "checkpoints").iterdir():
+        flip(point / "learner.safetensors")
+    with pytest.raises(CheckpointError, match="no whole checkpoint before the newest"):
+        resume(finished, previous=True)
+
+
+def test_a_finished_run_keeps_the_environment_it_was_made_in(finished: Path) -> None:
+    said = json.loads((finished / "summary.json").read_text())
+    said["environment"]["machine"] = "another"
+    (finished / "summary.json").write_text(json.dumps(said))
+    assert resume(finished)["environment"]["machine"] == "another"
 
 
 def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:

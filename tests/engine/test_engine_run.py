@@ -15,7 +15,8 @@ import torch
 
 from lockgate.config import DataConfig, Experiment, ScenarioConfig
 from lockgate.engine.device import tune_allocator
-from lockgate.engine.run import load, run
+from lockgate.engine.loading import load
+from lockgate.engine.run import run
 from lockgate.engine.setup import build_learner, validated
 from lockgate.engine.summary import environment
 from lockgate.errors import ConfigError, TrainingError

@@ -319,6 +319,14 @@ def test_the_preparation_trains_the_tasks_own_gan_on_its_real_images_by_plain_ad
     assert phase.optim.schedule == "constant"
 
 
+def test_a_task_of_a_single_image_can_be_learnt(scenario: Scenario):
+    one = scenario.tasks[0].train.batch(slice(0, 1))
+    task = dataclasses.replace(scenario.tasks[0], train=Examples(*one))
+    memory = GenerativeMemory(dataclasses.replace(SCHEDULE, batch_size=1), mix_real=False)
+    learn(memory, task)
+    assert memory.sample(0, 3, seeded(0))[0].shape == (3, *SHAPE)
+
+
 def test_the_rate_of_a_gan_can_come_to_rest(scenario: Scenario):
     memory = GenerativeMemory(dataclasses.replace(SCHEDULE, schedule="one_cycle"), mix_real=False)
     memory.begin_task(scenario.tasks[0])

@@ -148,3 +148,20 @@ def test_a_parked_filter_whose_gate_would_fire_again_is_computed_again_unless_th
         computed.append(2 in layer.writes.get(0, torch.arange(layer.width)).tolist())
     # Silent in steps 0 and 1: parked by the looks of steps 1 and 2. It would have fired in step 2: back in step 3.
     assert computed == ([True, False, False, False, False] if settling else [True, False, False, True, True])
+
+
+@pytest.mark.parametrize("seal", [False, True])
+def test_what_was_parked_to_the_end_stays_shut_with_the_seal_and_without(seal):
+    learner, task = begun("simple_cnn", park=0.001, open_bias=3.0, seal=seal)
+    park_some(learner)
+    learner.wire([0])
+    parked = {name: layer.gate(0).parked.clone() for name, layer in learner.gated.items()}
+    learner.eval()
+    before = learner.predict(task.test.x, 0)
+    learner.end_task(task)
+    gates = learner.backbone(learner.input(task.test.x), 0).gates
+    for gate, (name, layer) in zip(gates, learner.gated.items(), strict=True):
+        assert parked[name].any()
+        assert not gate[:, parked[name]].any()
+        assert bool(layer.gate(0).seal.all()) is False
+    torch.testing.assert_close(learner.predict(task.test.x, 0), before, rtol=1e-5, atol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -58,6 +59,50 @@ def test_mistakes_are_told_as_in_a_config() -> None:
         first(Wishes(backbone="nothing"), Survey(8, True), 1)
     with pytest.raises(ConfigError, match=r"options\.sparsitty"):
         first(Wishes(options={"sparsitty": 1}), Survey(8, True), 1)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "told_of"),
+    [
+        (Wishes(keep=0), "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or"),
+        (Wishes(keep=-3), "'options.buffer' must be at least 1. Got -3 instead"),
+        (Wishes(memory="none", keep=5), "'keep' is for memory 'episodic'. Got 5 with memory 'none' instead"),
+        (
+            Wishes(memory="generative", keep=0),
+            "'keep' is for memory 'episodic'. Got 0 with memory 'generative' instead",
+        ),
+        (Wishes(keep=5, options={"buffer": 20}), "'keep' and 'options.buffer' are one number. Got 5 and 20 instead"),
+        (Wishes(size=0), "'data.image_size' must be at least 4. Got 0 instead"),
+        (Wishes(seed=-1), "'seed' must be at least 0. Got -1 instead"),
+        (Wishes(backbone=""), "backbone"),
+    ],
+)
+def test_a_wish_is_refused_rather_than_passed_over(wishes: Wishes, told_of: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told_of)):
+        first(wishes, Survey(8, True), 1)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "told_of"),
+    [
+        (Wishes(epochs=0), "'epochs' must be at least 1. Got 0 instead"),
+        (Wishes(batch_size=0), "'optim.batch_size' must be at least 1. Got 0 instead"),
+    ],
+)
+def test_so_is_a_wish_for_the_schedule(wishes: Wishes, told_of: str) -> None:
+    with pytest.raises(ConfigError, match="has 1 problem") as error:
+        for_lesson(first(Wishes(), Survey(8, True), 1), wishes, 100)
+    assert told_of in str(error.value)
+
+
+def test_the_images_to_keep_are_as_many_as_was_said() -> None:
+    assert first(Wishes(), Survey(8, True), 1).options["buffer"] == 500
+    assert first(Wishes(keep=1), Survey(8, True), 1).options["buffer"] == 1
+    assert first(Wishes(keep=7, options={"buffer": 7}), Survey(8, True), 1).options["buffer"] == 7
+    none = first(Wishes(memory="none"), Survey(8, True), 1)
+    refuse_changes(Wishes(memory="none"), none)
+    with pytest.raises(ConfigError, match=r"'keep' was fixed as 0 when the model was made\. Got 5 instead"):
+        refuse_changes(Wishes(keep=5), none)
 
 
 def test_choices_are_told_in_words() -> None:

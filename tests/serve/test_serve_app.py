@@ -21,8 +21,9 @@ import uvicorn
 from PIL import Image
 
 from lessons import images, teach, write
-from lockgate.engine.trained import open_trained
+from lockgate.engine.trained import Trained, open_trained
 from lockgate.evaluation.gates import open_gates
+from lockgate.serve import answering as module
 from lockgate.serve.answering import Answering
 from lockgate.serve.app import MOST_BYTES, make_app
 
@@ -110,6 +111,34 @@ def test_a_lesson_is_noticed_without_a_restart(folder: Path, tmp_path: Path) -> 
     assert told["answers"][0]["name"] in ("ferry", "tug")
     shutil.rmtree(model / "checkpoints")  # somebody moves the model: what was read still answers
     assert answering.answer(png(images("tug", 1)[0]), "ships", 1) == told
+
+
+@pytest.mark.parametrize("before", ["at the start", "at a question"])
+def test_a_lesson_that_ends_while_the_model_is_read_is_noticed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    model = Path(shutil.copytree(folder / "model", tmp_path / "model"))
+    write(tmp_path / "cars", dict.fromkeys(("van", "cab"), 12))
+    tasks = ["pets", "tools", "ships"]
+    coming = [folder / "ships"]
+
+    def slow(path: Path) -> Trained:
+        trained = open_trained(path)
+        if coming:
+            teach(path, coming.pop())
+        return trained
+
+    if before == "at a question":
+        answering = Answering(model)
+        teach(model, coming.pop())
+        coming.append(tmp_path / "cars")
+        tasks.append("cars")
+        monkeypatch.setattr(module, "open_trained", slow)
+        assert len(answering.about()["tasks"]) == 3, "read before the last lesson's end"
+    else:
+        monkeypatch.setattr(module, "open_trained", slow)
+        answering = Answering(model)
+    assert [task["name"] for task in answering.about()["tasks"]] == tasks
 
 
 @pytest.mark.parametrize("declared", [True, False])

@@ -11,7 +11,8 @@ import yaml
 from PIL import Image
 
 import tiny
-from lockgate.engine.run import load, run
+from lockgate.engine.loading import load
+from lockgate.engine.run import run
 from lockgate.errors import LockgateError
 from lockgate.evaluation.gates import shares
 from lockgate.evaluation.macs import task_macs

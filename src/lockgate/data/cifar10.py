@@ -87,6 +87,8 @@ def _from_archive(path: Path) -> dict[str, bytes]:
                 # A regular file of exactly an expected name: links, devices and paths that climb are passed over.
                 if member.isreg() and member.name in wanted and (stream := archive.extractfile(member)):
                     content[wanted[member.name]] = stream.read()
+            while archive.fileobj and archive.fileobj.read(1 << 20):  # gzip checks its sum at the very end
+                pass
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise DataError(f"Cannot read {path}: {error}. Replace it by the official file.") from error
     return content
@@ -97,6 +99,8 @@ def _classes(content: Mapping[str, bytes], place: Path) -> tuple[str, ...]:
     if NAMES not in content:
         return CLASSES
     names = tuple(content[NAMES].decode("utf-8", "replace").split())
-    if len(set(names)) != len(CLASSES):
-        raise DataError(f"{NAMES} in {place} names {len(set(names))} classes; wanted {len(CLASSES)}. {REMEDY}")
+    different = len(set(names))
+    if not len(names) == different == len(CLASSES):
+        said = f"{len(names)} names, {different} of them different"
+        raise DataError(f"{NAMES} in {place} holds {said}; wanted {len(CLASSES)}. {REMEDY}")
     return names

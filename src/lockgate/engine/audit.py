@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lockgate.engine.device import prepare_process, threads
-from lockgate.engine.folder import RunFolder
+from lockgate.engine.device import is_here, prepare_process, promised_on, threads
+from lockgate.engine.loading import load, place, read_ends_of
 from lockgate.engine.model import is_model, read_model
-from lockgate.engine.records import read_records
-from lockgate.engine.run import load
 from lockgate.errors import ExactnessError
 from lockgate.evaluation.exactness import Verdict, audit
 
@@ -18,16 +16,22 @@ def audit_run(out: Path) -> Verdict:
     if is_model(out):
         model = read_model(out)
         prepare_process(model.experiment)
-        learner, tasks, method = model.learner(), model.probed(), model.experiment.method
+        learner, tasks, experiment = model.learner(), model.probed(), model.experiment
         ends = model.records()
     else:
         learner, scenario, experiment = load(out)
-        tasks, method = scenario.tasks, experiment.method
-        ends = [
-            r for r in read_records(RunFolder(out).records) if r["event"] == "task" and r["task"] < len(learner.heads)
-        ]
+        tasks, ends = scenario.tasks, read_ends_of(out)
     promises = [record["promise"] for record in ends if record["promise"]]
     if not promises:
-        raise ExactnessError(f"{out} has nothing to audit: the method {method!r} promises nothing about past answers.")
+        raise ExactnessError(
+            f"{out} has nothing to audit: the method {experiment.method!r} promises nothing about past answers."
+        )
+    device = promised_on(ends)
+    if not is_here(device):
+        raise ExactnessError(
+            f"{out} promised its answers on {device.type!r}, which is not here; bits differ from device to device. "
+            "Audit it where it was trained."
+        )
+    place(learner, experiment, device)
     with threads(ends[-1]["threads"]):
         return audit(learner, tasks, promises)

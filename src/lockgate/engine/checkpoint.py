@@ -6,12 +6,13 @@
 A checkpoint is written into a hidden folder and renamed into place, so it is there whole or not at all. The manifest
 holds the SHA-256 of every file. Inside a task, only what the task can change is written: the rest stands in the end of
 the task before. Tensors are safetensors; the optimiser's state is read with ``weights_only=True``:
-nothing that is loaded can run code. The one before the newest is kept, and so is the end of the last task.
+nothing that is loaded can run code. The one before the newest is kept, and so are the last two ends of a task.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -22,7 +23,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as as_bytes
 from torch import Tensor
 
 from lockgate.errors import CheckpointError
@@ -31,6 +33,8 @@ FORMAT = 3
 READABLE = (2, FORMAT)
 """Format 2 wrote the whole learner inside a task too."""
 Kind = Literal["task", "fit"]
+PARTIAL = ".partial"
+"""How the name of a checkpoint ends that is not written whole."""
 State = dict[str, Tensor]
 
 
@@ -100,24 +104,43 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     earlier = found(folder)
     name = f"{(earlier[-1].number if earlier else 0) + 1:06d}-{kind}"
-    temporary = folder / f".{name}.partial"
-    if temporary.exists():  # left by a process killed while writing
-        shutil.rmtree(temporary)
+    drop_partial(folder)
+    temporary = folder / f".{name}{PARTIAL}"
     temporary.mkdir()
-    for state_name, state in states.items():
-        save_file({k: v.detach().cpu().contiguous() for k, v in state.items()}, temporary / f"{state_name}.safetensors")
-    if optimiser is not None:
-        torch.save(optimiser, temporary / "optimiser.pt")
-    files = {file.name: _sha256(file) for file in sorted(temporary.iterdir())}
-    manifest: dict[str, Any] = {"format": FORMAT, "kind": kind, "files": files, "meta": meta}
-    manifest["self"] = _digest(manifest)
-    (temporary / "manifest.json").write_text(_as_text(manifest))
-    for file in temporary.iterdir():
-        _sync(file)
-    os.rename(temporary, folder / name)
+    try:
+        _write(temporary, kind, meta, states, optimiser)
+        os.rename(temporary, folder / name)
+    except OSError:  # a full disk, most likely: give back what was taken
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
     _sync(folder)
     _prune(folder)
     return Checkpoint(folder / name)
+
+
+def drop_partial(folder: Path) -> None:
+    """Remove what processes that were killed while writing have left."""
+    for left in folder.glob(f".*{PARTIAL}"):
+        shutil.rmtree(left)
+
+
+def _write(
+    folder: Path, kind: Kind, meta: dict[str, Any], states: dict[str, State], optimiser: dict[str, Any] | None
+) -> None:
+    """All files of a checkpoint. Written by Python, not by libraries: whatever goes wrong is an OSError."""
+    for name, state in states.items():
+        tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+        (folder / f"{name}.safetensors").write_bytes(as_bytes(tensors))
+    if optimiser is not None:
+        held = io.BytesIO()
+        torch.save(optimiser, held)
+        (folder / "optimiser.pt").write_bytes(held.getbuffer())
+    files = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
+    manifest: dict[str, Any] = {"format": FORMAT, "kind": kind, "files": files, "meta": meta}
+    manifest["self"] = _digest(manifest)
+    (folder / "manifest.json").write_text(_as_text(manifest))
+    for file in folder.iterdir():
+        _sync(file)
 
 
 def _prune(folder: Path) -> None:

@@ -8,14 +8,14 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from lockgate.config import Experiment
-from lockgate.errors import ConfigError
+from lockgate.errors import ConfigError, ExactnessError
 
 TUNE = "LOCKGATE_TUNE_ALLOCATOR"
 """Environment variable: 0 leaves the C allocator alone, whatever command is given."""
@@ -49,10 +49,32 @@ def make_fabric(experiment: Experiment) -> Any:
 def prepare_process(experiment: Experiment) -> bool:
     """Threads and allocator of this process; whether the allocator was tuned."""
     runtime = experiment.runtime
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False  # same seed, same bits
     if runtime.threads:
         torch.set_num_threads(runtime.threads)
     on_cpu = runtime.accelerator == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
     return runtime.tune_allocator and on_cpu and os.environ.get(TUNE) != "0" and tune_allocator()
+
+
+def promised_on(ends: Sequence[dict[str, Any]]) -> torch.device:
+    """The device on which the answers of the tasks that left the records ``ends`` were promised to stay."""
+    return torch.device(ends[-1].get("device", "cpu") if ends else "cpu")
+
+
+def require_promised(ends: Sequence[dict[str, Any]], device: torch.device, what: str) -> None:
+    """Raise if ``what`` is to go on where answers are not computed to the bit as they were promised."""
+    wanted = promised_on(ends).type
+    if any(end["promise"] for end in ends) and wanted != device.type:
+        raise ExactnessError(
+            f"{what} promised its answers on {wanted!r}, and this process computes on {device.type!r}: bits differ "
+            f"from device to device. Go on where there is {wanted!r}, and ask for it (`runtime.accelerator`, --device)."
+        )
+
+
+def is_here(device: torch.device) -> bool:
+    """Whether this machine has such a device."""
+    here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return here.get(device.type, False)
 
 
 @contextmanager

@@ -28,6 +28,11 @@ from lockgate.types import Batch, Examples, Task
 
 CHECK_EVERY = 50
 """Steps between two looks at whether the losses are finite: looking waits for the device."""
+SHARE_EVERY = 20
+"""Steps after which all ranks take over the first one's statistics, which is when an epoch can be checkpointed."""
+
+SCALER = "scaler"
+"""Where the optimiser's state keeps that of the loss scaler."""
 
 
 @dataclass
@@ -74,16 +79,19 @@ class Fit:
         state: FitState,
         save: Callable[[FitState], None],
         progress: Progress,
+        advice: str,
     ) -> None:
         self.fabric, self.phase, self.trainee = fabric, phase, phase.trainee
         self.experiment, self.state, self.progress = experiment, state, progress
-        self._save = save
+        self._save, self._advice = save, advice
         self.model: Any = phase.trainee
         self.optimiser: Any = make_optimiser(phase.trainee, phase.optim)
         if phase.trainee.wrapped:
             self.model, self.optimiser = fabric.setup(self.model, self.optimiser)
         if state.optimiser is not None:
-            self.optimiser.load_state_dict(state.optimiser)
+            saved = dict(state.optimiser)
+            fabric.strategy.precision.load_state_dict(saved.pop(SCALER, {}))
+            self.optimiser.load_state_dict(saved)
         self._saved_at = time.monotonic()
         self._accuracy: float | None = None  # on held-out data, after the last epoch
 
@@ -117,7 +125,12 @@ class Fit:
             if look:
                 self.require_finite()
             self.progress.step(self.note(epoch) if look or step == 0 else None)
-            if due and state.step < phase.steps:
+            # A checkpoint holds the first rank's statistics: it is written where all ranks have them, at steps that no
+            # clock decides.
+            shared = state.step % SHARE_EVERY == 0
+            if shared:
+                ranks.share(live_state(trainee).values())
+            if due and state.step < phase.steps and (shared or not ranks.several()):
                 self.save()
         return {name: float(value) / phase.steps for name, value in state.sums.items()}
 
@@ -167,8 +180,10 @@ class Fit:
         record = {"task": phase.place[0], "epoch": epoch, "lr": self.optimiser.param_groups[0]["lr"]}
         if phase.judge is None:
             return {"event": str(phase.place[-1]), **record}
-        judged = torch.tensor(phase.judge(), dtype=torch.float64, device=self.fabric.device)
-        right, objective = ranks.from_rank_zero(judged).tolist()
+        judged = torch.tensor(phase.judge(), dtype=torch.float64)
+        if ranks.several():
+            judged = ranks.from_rank_zero(judged.to(self.fabric.device))
+        right, objective = judged.tolist()
         if not math.isfinite(objective):  # the last step can diverge after its own, finite, loss
             raise self.not_finite("held-out objective")
         self._accuracy = right
@@ -180,8 +195,11 @@ class Fit:
         return {"event": "epoch", **record, "val_objective": objective, "val_accuracy": right}
 
     def save(self) -> None:
-        """Checkpoint now."""
-        self.state.optimiser = self.optimiser.state_dict()
+        """Checkpoint now; what a step made of the weights after its own, finite, loss is looked at before."""
+        if not all(bool(p.isfinite().all()) for p in self.trainee.parameters() if p.requires_grad):
+            raise self.not_finite("network")
+        scaler = self.fabric.strategy.precision.state_dict()  # of 16-mixed
+        self.state.optimiser = {**self.optimiser.state_dict(), **({SCALER: scaler} if scaler else {})}
         self._save(self.state)
         self._saved_at = time.monotonic()
 
@@ -201,8 +219,7 @@ class Fit:
         """The error that stops a run that has diverged."""
         where = f"task {self.phase.place[0]}, epoch {self.state.epoch}, step {self.state.step}"
         return TrainingError(
-            f"The {what} is not finite at {where}. The last good state is kept in the run's checkpoints. "
-            "Lower `optim.lr`, keep `optim.clip` on, or look for broken images; then start a new run."
+            f"The {what} is not finite at {where}. The last good state is kept in the checkpoints. {self._advice}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -32,20 +33,26 @@ class RunFolder:
 
     def create(self, experiment: Experiment, command: str) -> None:
         """Make the folder for a new run; refuse one that holds a run already."""
+        self._refuse(experiment)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with self.lock():
+                self._refuse(experiment)  # once more: another process may have been faster
+                self.write_config(experiment, command)
+        except OSError as error:
+            raise RunFolderError(
+                f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out."
+            ) from error
+
+    def _refuse(self, experiment: Experiment) -> None:
+        """Raise if a new run cannot have this folder."""
         if self.config.exists():
             same = build(Experiment, read_yaml(self.config)) == experiment
             what = "this experiment" if same else "another experiment"
             remedy = f"continue it with `lockgate resume {self.path}`" if same else "choose another --out"
             raise RunFolderError(f"{self.path} already holds {what}; {remedy}. Nothing was changed.")
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if self.path.exists() and not empty(self.path):
             raise RunFolderError(f"{self.path} is not empty and not a run folder; choose another --out.")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.write_config(experiment, command)
-        except OSError as error:
-            raise RunFolderError(
-                f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out."
-            ) from error
 
     def write_config(self, experiment: Experiment, command: str) -> None:
         """Write the experiment whole, below the command that made it."""
@@ -70,6 +77,11 @@ class RunFolder:
         """How to go on after work in the folder has been stopped."""
         return f"`lockgate resume {self.path}`"
 
+    @property
+    def advice(self) -> str:
+        """What to do when training has diverged."""
+        return "Lower `optim.lr`, keep `optim.clip` on, or look for broken images; then start a new run."
+
     def command(self) -> str:
         """The command that made the run."""
         return self.config.read_text().splitlines()[0].removeprefix("# ")
@@ -84,7 +96,11 @@ class RunFolder:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             handle.close()
-            raise RunFolderError(f"{self.path} is in use by another process; wait for it or stop it.") from error
+            if error.errno == errno.EWOULDBLOCK:
+                raise RunFolderError(f"{self.path} is in use by another process; wait for it or stop it.") from error
+            raise RunFolderError(
+                f"Cannot lock {self.path}: {error.strerror}. Choose a folder on a file system that knows locks."
+            ) from error
         return handle
 
     def read_summary(self) -> dict[str, Any]:
@@ -109,6 +125,11 @@ class RunFolder:
         partial = self.pictures / f".{name}.partial"
         Image.fromarray(array).save(partial, format="png")
         os.replace(partial, self.pictures / f"{name}.png")
+
+
+def empty(path: Path) -> bool:
+    """Whether a folder holds nothing but what a killed process may have left before there was anything."""
+    return path.is_dir() and all(item.name.startswith(".") for item in path.iterdir())
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -23,9 +23,9 @@ from lockgate.data.arrays import Arrays
 from lockgate.engine import checkpoint
 from lockgate.engine.checkpoint import Checkpoint, State
 from lockgate.engine.device import make_fabric, prepare_process
-from lockgate.engine.folder import RunFolder
+from lockgate.engine.folder import RunFolder, empty
 from lockgate.engine.loading import load_end
-from lockgate.engine.records import read_records
+from lockgate.engine.records import read_ends
 from lockgate.engine.run import Luggage, Run
 from lockgate.engine.setup import build_learner, validated
 from lockgate.errors import CheckpointError, RunFolderError
@@ -49,13 +49,18 @@ class ModelFolder(RunFolder):
         """How to go on after work in the folder has been stopped."""
         return "call `lockgate learn` again as before"
 
+    @property
+    def advice(self) -> str:
+        """What to do when training has diverged."""
+        return "Look for broken images, or give the lesson another number of epochs or batch size: it begins anew then."
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Make the folder if need be and hold it for this process; one in which nothing came to be is gone after."""
         if (self.path / RunFolder.config_name).exists():
             raise RunFolderError(f"{self.path} holds a run, whose tasks are fixed; a model needs a folder of its own.")
         made = not self.path.exists()
-        if not made and not self.config.exists() and not _empty(self.path):
+        if not made and not self.config.exists() and not empty(self.path):
             raise RunFolderError(f"{self.path} is not empty and not a model; choose another place for the model.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -74,6 +79,7 @@ class ModelFolder(RunFolder):
 
     def drop_half_lessons(self) -> None:
         """Remove what is left of lessons that did not come to their end, or that did and need it no more."""
+        checkpoint.drop_partial(self.checkpoints)
         for point in checkpoint.found(self.checkpoints):
             if point.kind == "fit":
                 shutil.rmtree(point.path)
@@ -123,13 +129,7 @@ class Model:
 
     def records(self) -> list[dict[str, Any]]:
         """The record of every task; one of a task that was not finished does not count."""
-        ends = [record for record in read_records(self.folder.records) if record["event"] == "task"]
-        return ends[: len(self.tasks)]
-
-
-def _empty(path: Path) -> bool:
-    """Whether a folder holds nothing but what a killed process may have left before there was a model."""
-    return path.is_dir() and all(item.name.startswith(".") for item in path.iterdir())
+        return read_ends(self.folder.records, self.end.manifest()["meta"])
 
 
 def is_model(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -14,30 +15,30 @@ from lockgate.errors import CheckpointError
 class Records:
     """``records.jsonl`` of a run. Only the first rank writes."""
 
-    def __init__(self, path: Path, length: int, active: bool, board: Board | None = None) -> None:
+    def __init__(self, path: Path, meta: dict[str, Any], active: bool, board: Board | None = None) -> None:
         self._path, self._board = path, board
         self._active = active
-        if active and self.length < length:
-            raise CheckpointError(
-                f"{path} has {self.length} bytes, but had {length} when the checkpoint was written. "
-                "Nothing was changed. Restore it from a copy."
-            )
-        if active and path.exists():
-            with path.open("r+b") as file:  # what was written after the checkpoint will be written again
-                file.truncate(length)
+        if active:
+            so_far = _read_until(path, meta)
+            self._sha, self._length = hashlib.sha256(so_far), len(so_far)
+            if path.exists():
+                with path.open("r+b") as file:  # what was written after the checkpoint will be written again
+                    file.truncate(len(so_far))
 
-    @property
-    def length(self) -> int:
-        """Bytes written so far."""
-        return self._path.stat().st_size if self._path.exists() else 0
+    def meta(self) -> dict[str, Any]:
+        """How many bytes were written so far, and their SHA-256: for the manifest."""
+        return {"records": self._length, "records_sha256": self._sha.hexdigest()} if self._active else {}
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record and see it to disk."""
         if self._active:
-            with self._path.open("a") as file:
-                file.write(json.dumps(record) + "\n")
+            line = (json.dumps(record) + "\n").encode()
+            with self._path.open("ab") as file:
+                file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
+            self._sha.update(line)
+            self._length += len(line)
         if self._board is not None:
             self._board.add(record)
 
@@ -52,3 +53,27 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         return []
     whole, _, _ = path.read_text().rpartition("\n")
     return [json.loads(line) for line in whole.splitlines()]
+
+
+def read_ends(path: Path, meta: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of all tasks that had ended when the checkpoint with this ``meta`` was written."""
+    records = [json.loads(line) for line in _read_until(path, meta).splitlines()]
+    return [record for record in records if record["event"] == "task"]
+
+
+def _read_until(path: Path, meta: dict[str, Any]) -> bytes:
+    """What stood in the diary when a checkpoint was written; raises if it stands there no more."""
+    wanted = meta["records"]
+    held = path.read_bytes() if path.exists() else b""
+    if len(held) < wanted:
+        raise CheckpointError(
+            f"{path} has {len(held)} bytes, but had {wanted} when the checkpoint was written. "
+            "Nothing was changed. Restore it from a copy."
+        )
+    so_far = held[:wanted]
+    # Earlier versions did not note the digest.
+    if hashlib.sha256(so_far).hexdigest() != meta.get("records_sha256", hashlib.sha256(so_far).hexdigest()):
+        raise CheckpointError(
+            f"{path} is not what it was when the checkpoint was written. Nothing was changed. Restore it from a copy."
+        )
+    return so_far

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +23,19 @@ from lockgate.config import Experiment
 from lockgate.engine import checkpoint
 from lockgate.engine.board import Board
 from lockgate.engine.checkpoint import Checkpoint, State
-from lockgate.engine.device import TUNE, make_fabric, prepare_process
+from lockgate.engine.device import TUNE, make_fabric, prepare_process, require_promised
 from lockgate.engine.fit import Fit, FitState, task_phase
 from lockgate.engine.folder import RunFolder
-from lockgate.engine.loading import end_before, load_end, load_inside, place
+from lockgate.engine.launch import launch
+from lockgate.engine.loading import before_newest, end_before, load_end, load_inside, place, require_same_data
 from lockgate.engine.outcome import in_words, outcome
 from lockgate.engine.progress import Progress
-from lockgate.engine.records import Records
+from lockgate.engine.records import Records, read_ends
 from lockgate.engine.setup import build_learner, build_scenario, validated
 from lockgate.engine.summary import make_summary
-from lockgate.errors import CheckpointError, LockgateError
+from lockgate.errors import LockgateError
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.layers.per_task import live_state
-from lockgate.methods.base import Learner
 from lockgate.randomness import derive
 from lockgate.scenario import Scenario, join
 from lockgate.trainee import Phase, steps_per_epoch
@@ -43,80 +45,42 @@ from lockgate.types import Task
 def run(experiment: Experiment, out: Path, command: str | None = None) -> dict[str, Any]:
     """Carry out an experiment in a new folder and return its summary; ``command`` is kept beside the numbers."""
     experiment = validated(experiment)
+    if experiment.data_dir is not None:  # it may be resumed from another place
+        experiment = replace(experiment, data_dir=str(Path(experiment.data_dir).absolute()))
     scenario = build_scenario(experiment)  # so that bad data is known before a folder is made
     fabric = make_fabric(experiment)  # and so is a device that is not there
     folder = RunFolder(out)
     folder.create(experiment, command or f"lockgate run {out / 'config.yaml'} --out NEW")
-    return _launch(fabric, experiment, scenario, folder, None)
+    with folder.lock():
+        return _launch(fabric, experiment, scenario, folder, None)
 
 
 def resume(out: Path, previous: bool = False) -> dict[str, Any]:
     """Continue the run in ``out`` from its newest checkpoint, or from the one before it."""
     folder = RunFolder(out)
     experiment = validated(folder.experiment())
-    points = checkpoint.found(folder.checkpoints)
-    if previous:
-        points = points[:-1]
-        if not points:
-            raise CheckpointError(f"{out} has no checkpoint before the newest; resume without --previous.")
-    scenario = build_scenario(experiment)
-    return _launch(make_fabric(experiment), experiment, scenario, folder, points[-1] if points else None)
-
-
-def load(out: Path) -> tuple[Learner, Scenario, Experiment]:
-    """The learner of a run as its newest end of a task left it, for evaluation."""
-    folder = RunFolder(out)
-    experiment = validated(folder.experiment())
-    end = _newest_end(folder)
-    prepare_process(experiment)
-    scenario = build_scenario(experiment)
-    learner = build_learner(experiment, scenario.image_shape)
-    load_end(learner, end, experiment)
-    return learner, scenario, experiment
-
-
-def load_alone(out: Path) -> tuple[Learner, tuple[tuple[str, ...], ...], Experiment]:
-    """As ``load``, on a machine that need not have the data: the learner and the names of its classes, by task."""
-    folder = RunFolder(out)
-    experiment = validated(folder.experiment())
-    end = _newest_end(folder)
-    meta = end.manifest()["meta"]
-    if "image_shape" not in meta:  # of a version that did not note it
-        learner, scenario, _ = load(out)
-        return learner, tuple(map(scenario.names, scenario.tasks[: len(learner.heads)])), experiment
-    prepare_process(experiment)
-    learner = build_learner(experiment, tuple(meta["image_shape"]))
-    load_end(learner, end, experiment)
-    return learner, tuple(map(tuple, meta["classes"][: len(learner.heads)])), experiment
-
-
-def _newest_end(folder: RunFolder) -> Checkpoint:
-    end = checkpoint.newest_end(folder.checkpoints)
-    if end is None:
-        raise CheckpointError(
-            f"{folder.path} has not finished a task yet; continue it with `lockgate resume {folder.path}`."
-        )
-    return end
+    with folder.lock():
+        points = checkpoint.found(folder.checkpoints)
+        start = before_newest(points, out) if previous else points[-1] if points else None
+        scenario = build_scenario(experiment)
+        if start is not None:
+            require_same_data(start, scenario, experiment)
+        return _launch(make_fabric(experiment), experiment, scenario, folder, start)
 
 
 def _launch(
     fabric: Any, experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None
 ) -> dict[str, Any]:
-    """Do the work in this process, or in one process per rank."""
-    with folder.lock():
-        if experiment.devices == 1:
-            return _work(fabric, experiment, scenario, folder, start)
-        # Bound to the function: Fabric would try to move arguments to a device, and ours are frozen.
-        work = functools.partial(_work, experiment=experiment, scenario=scenario, folder=folder, start=start)
-        result: dict[str, Any] = fabric.launch(work)
-        return result
+    """Do the work in this process, which holds the folder, or in one process per rank."""
+    work = functools.partial(_work, experiment=experiment, scenario=scenario, folder=folder, start=start)
+    return launch(fabric, experiment.devices, folder.path, work)
 
 
 def _work(
     fabric: Any, experiment: Experiment, scenario: Scenario, folder: RunFolder, start: Checkpoint | None
 ) -> dict[str, Any]:
     tuned = prepare_process(experiment)
-    whole = Run(fabric, experiment, scenario, folder, start)
+    whole = Run(fabric, experiment, scenario, folder, start, Luggage({"data": scenario.digest}))
     whole.go(tuned)
     summary = whole.summary()
     ranks.leave()
@@ -149,7 +113,7 @@ class Run:
         self.first = ranks.rank() == 0
         self.learner = build_learner(experiment, scenario.image_shape)
         self.stages = (join(scenario.tasks),) if self.learner.joint else scenario.tasks
-        meta: dict[str, Any] = {"stage": 0, "records": 0, "seconds": 0.0}
+        meta: dict[str, Any] = {"stage": 0, "records": 0, "seconds": 0.0}  # of a run that has not begun
         self._inside: Checkpoint | None = None
         if start is not None:
             meta = start.manifest()["meta"]
@@ -158,7 +122,8 @@ class Run:
                 load_end(self.learner, base, experiment)
             self._inside = start if start.kind == "fit" else None
         board = Board(folder.path, experiment.epochs) if experiment.runtime.tensorboard and self.first else None
-        self.records = Records(folder.records, meta["records"], self.first, board)
+        self.records = Records(folder.records, meta, self.first, board)
+        require_promised(read_ends(folder.records, meta), fabric.device, str(folder.path))
         self.stage: int = meta["stage"]
         self.features = StreamFeatures()
         self._before: float = meta["seconds"]
@@ -176,7 +141,9 @@ class Run:
             for size in sizes
         ]
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
-        with torch.random.fork_rng(), Progress(sum(steps), done, quiet=self.quiet or not self.first) as self.progress:
+        self._fresh = self.stage < len(self.stages)
+        progress = Progress(sum(steps), done, quiet=self.quiet or not self.first)
+        with self._writing(), torch.random.fork_rng(), progress as self.progress:
             if tuned:
                 self.progress.say(f"C allocator tuned for training on CPU; {TUNE}=0 in the environment leaves it alone")
             for index in range(self.stage, len(self.stages)):
@@ -187,9 +154,25 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """What the run came to; written to its folder."""
         summary = make_summary(self.experiment, self.scenario, self.records.read(), self.folder.command())
+        if not self._fresh and self.folder.summary.is_file():  # it was made where the run ended, not here
+            summary["environment"] = self.folder.read_summary()["environment"]
         if self.first:
-            self.folder.write_summary(summary)
+            with self._writing():
+                self.folder.write_summary(summary)
         return summary
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say in words that something cannot be written."""
+        try:
+            yield
+        except ConnectionError:  # of a pipe or another rank: no file is to blame
+            raise
+        except OSError as error:
+            raise LockgateError(
+                f"Cannot write to {self.folder.path}: {error.strerror or error}. The newest checkpoint is intact: make "
+                f"room or mend permissions, then {self.folder.remedy}."
+            ) from error
 
     def _stage(self, index: int, task: Task) -> None:
         self.stage = index
@@ -199,14 +182,14 @@ class Run:
             self.progress.stage(label if phase is phases[-1] else f"{label}  {phase.place[-1]}")
             before = sum(p.epochs * p.steps for p in phases[:number])
             save = functools.partial(self._save_fit, number, phase, before)
-            fit = Fit(self.fabric, phase, self.experiment, state, save, self.progress)
+            fit = Fit(self.fabric, phase, self.experiment, state, save, self.progress, self.folder.advice)
             fit.run(functools.partial(self._record_epoch, label, phase))
             ended, state = fit.state, FitState()
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)
         ranks.share_state(self.learner)
         self._record_task(label, index, ended)
-        self._save("task", {"stage": index + 1, "records": self.records.length, "seconds": 0.0})
+        self._save("task", {"stage": index + 1, "seconds": 0.0, **self.records.meta()})
         self._before = 0.0
 
     def _begin(self, task: Task) -> tuple[list[Phase], int, FitState]:
@@ -250,6 +233,7 @@ class Run:
             "task": index,
             "seconds": self._seconds(),
             "threads": torch.get_num_threads(),
+            "device": self.fabric.device.type,
             "best_epoch": state.best_epoch,
             **outcome(self.learner, self.scenario, ends, index, last, self.experiment.seed, self.features),
         }
@@ -270,9 +254,9 @@ class Run:
             "stage": self.stage,
             "phase": number,
             "done": before + state.epoch * phase.steps + state.step,
-            "records": self.records.length,
             "seconds": self._seconds(),
             "fit": state.meta(),
+            **self.records.meta(),
         }
         states = {} if state.best is None else {"best": state.best}
         self._save("fit", meta, states, state.optimiser)
@@ -287,10 +271,4 @@ class Run:
             meta = {**meta, "image_shape": self.scenario.image_shape, "classes": names}  # for ``load_alone``
         meta = {**meta, **self.luggage.meta, "structure": self.learner.structure()}
         states = {"learner": learner, **self.luggage.states, **(states or {})}
-        try:
-            checkpoint.save(self.folder.checkpoints, kind, meta, states, optimiser)
-        except OSError as error:
-            raise LockgateError(
-                f"Cannot write a checkpoint to {self.folder.checkpoints}: {error.strerror}. The one before is intact: "
-                f"make room or mend permissions, then {self.folder.remedy}."
-            ) from error
+        checkpoint.save(self.folder.checkpoints, kind, meta, states, optimiser)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from lockgate.engine.device import prepare_process
-from lockgate.engine.model import is_model, read_model
-from lockgate.engine.run import load_alone
+from lockgate.engine.loading import load_alone
+from lockgate.engine.model import Model, is_model, read_model
 from lockgate.engine.setup import build_scenario
 from lockgate.errors import UnknownNameError
 from lockgate.evaluation.features import BATCH
@@ -114,13 +114,17 @@ class Trained:
 def open_trained(path: Path) -> Trained:
     """The learner of the run folder or the model ``path``."""
     if is_model(path):
-        model = read_model(path)
-        prepare_process(model.experiment)
-        names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
-        return Trained(model.learner(), names, classes, lambda: tuple(task.test for task in model.probed()))
+        return trained_model(read_model(path))
     learner, classes, experiment = load_alone(path)
 
     def tests() -> tuple[Examples, ...]:
         return tuple(task.test for task in build_scenario(experiment).tasks[: len(classes)])
 
     return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes, tests)
+
+
+def trained_model(model: Model) -> Trained:
+    """The learner of a model that has been read: of the same end of a task, whatever has ended since."""
+    prepare_process(model.experiment)
+    names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
+    return Trained(model.learner(), names, classes, lambda: tuple(task.test for task in model.probed()))

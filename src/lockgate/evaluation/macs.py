@@ -58,8 +58,8 @@ def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor
     c_out = layer.width if gate is None else gate.shape[1]
     c_in = layer.gate(task).squeeze.in_features if isinstance(layer, Gated) else x.shape[1]  # x may hold open ones only
     per_pair = _per_pair(layer, x)  # multiply-accumulates for one input and one output channel
-    open_in = torch.full((images,), c_in, dtype=torch.float64) if source is None else source.sum(1).double().cpu()
-    open_out = torch.full((images,), c_out, dtype=torch.float64) if gate is None else gate.sum(1).double().cpu()
+    open_in = torch.full((images,), c_in, dtype=torch.float64) if source is None else source.sum(1).cpu().double()
+    open_out = torch.full((images,), c_out, dtype=torch.float64) if gate is None else gate.sum(1).cpu().double()
     gates = 0.0
     if isinstance(layer, Gated):
         network = layer.gate(task)

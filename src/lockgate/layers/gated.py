@@ -86,7 +86,8 @@ class Gated(Lockable):
 
     def seal(self, relevant: Tensor, task: int) -> None:
         """AND the relevant set (c_out,) into the gate of ``task`` for ever."""
-        self.gate(task).seal.logical_and_(relevant)
+        seal = self.gate(task).seal  # of a new gate, it may not be where the layer is yet
+        seal.logical_and_(relevant.to(seal.device))
 
 
 def apply_gate(h: Tensor, open_: Tensor) -> Tensor:

@@ -168,6 +168,8 @@ class CCGN(Learner):
         relevance = self.firing(task.val.x, task.id)
         self._fired = {name: score.tolist() for name, score in zip(self.gated, relevance, strict=True)}
         for layer in self.gated.values():
+            if not self.options.seal:  # what was parked has been shut in training: it must not open now
+                layer.seal(~layer.gate(task.id).parked, task.id)
             layer.gate(task.id).unpark()
         self.looked_at.fill_(-1)
         self.looked_sparse.fill_(False)
@@ -210,7 +212,7 @@ class CCGN(Learner):
         with evaluating(self):
             for part in torch.split(x, BATCH):
                 gates = self.backbone(self.input(part.to(self.input.mean.device)), task).gates
-                counts = [gate.sum(0, dtype=torch.float64) for gate in gates]
+                counts = [gate.sum(0, dtype=torch.float32) for gate in gates]
                 fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
         return [ranks.from_rank_zero(count / len(x)) for count in fires]
 

@@ -171,7 +171,8 @@ class Streams(CCGN):
         newest = len(self.heads) - 1
         with evaluating(*self._deciding(newest)):
             current = self.backbone(self.input(pool.x[rows]), newest).features
-        out = self.task_classifier(pool.past[rows], self._columns(), current)
+        past = pool.past[rows] if self.options.seal else self._past(pool.x[rows])
+        out = self.task_classifier(past, self._columns(), current)
         target = pool.target[rows]
         if pool.nameless:
             guess = self.heads[newest](current.detach()).argmax(1) + self._first_outputs[newest]
@@ -222,8 +223,7 @@ class Streams(CCGN):
 
     def pool(self, count: int = 0) -> Pool:
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""
-        # Without the seal, past gates may open filters that are being trained: nothing is constant then.
-        changing = self.memory.fresh or self._augmented or not self.options.seal
+        changing = self.memory.fresh or self._augmented
         if self._pool is None or (changing and self._pool_epoch != self.epoch):
             self._pool = None  # before the next one is made: never two at a time
             self._pool, self._pool_epoch = self._make_pool(count), self.epoch
@@ -242,13 +242,18 @@ class Streams(CCGN):
             wanted = self.steps * count * ranks.world_size() or len(current)  # as many as the epoch will show
             counts = torch.full((tasks,), -(-wanted // tasks))
             examples = self.memory.draw(current, counts, rng)
-        target = self.target(examples)
         x = warp(shift(examples.x, self.options.shift, rng), self.options.warp, rng)
         device = self.input.mean.device
-        past = torch.cat([self._past(part.to(device)) for part in torch.split(x, BATCH)])  # always in evaluation mode
+        # Always in evaluation mode, and in full precision, as when it is tested. Without the seal, past gates may open
+        # filters that are being trained: nothing is constant then, and each step computes what it needs.
+        with torch.autocast(device.type, enabled=False):
+            target = self.target(examples)
+            parts = [self._past(part.to(device)) for part in torch.split(x, BATCH) if self.options.seal]
+        past = torch.cat(parts) if parts else torch.empty(0, device=device)
         sizes = torch.bincount(examples.task, minlength=tasks)
         return Pool(x.to(device), target.to(device), bool((target < 0).any()), past, sizes.cumsum(0) - sizes, sizes)
 
+    @torch.no_grad()
     def _past(self, x: Tensor) -> Tensor:
         standard = self.input(x)
         past = [self.backbone(standard, t).features for t in range(len(self.heads) - 1)]

@@ -61,19 +61,21 @@ def first(wishes: Wishes, survey: Survey, threads: int) -> Experiment:
     """The experiment of a new model."""
     if wishes.memory is not None and wishes.memory not in METHODS:
         raise ConfigError([f"'memory' must be one of {', '.join(METHODS)}. Got {wishes.memory!r} instead."])
-    memory = wishes.memory or "episodic"
+    memory = "episodic" if wishes.memory is None else wishes.memory
+    _refuse_keep(wishes, memory)
     method = METHODS[memory]
     values = short(method, "folder").to_dict()
-    backbone = wishes.backbone or "simple_cnn"
-    size = wishes.size or min(LARGEST, max(SMALLEST, survey.side // STEP * STEP))
+    # None is the only word for "choose": a 0 is a wish too, which the bounds of the config refuse.
+    backbone = "simple_cnn" if wishes.backbone is None else wishes.backbone
+    size = min(LARGEST, max(SMALLEST, survey.side // STEP * STEP)) if wishes.size is None else wishes.size
     options: dict[str, Any] = _RESNET if backbone == "resnet18" else {}
     if memory != "none":
         options = {**options, "inference": "joint"}  # so that probabilities and answers agree
     if memory == "episodic":
-        options = {**options, "buffer": wishes.keep or KEPT}
+        options = {**options, "buffer": KEPT if wishes.keep is None else wishes.keep}
     over: dict[str, Any] = {
         "tasks": 1,
-        "seed": wishes.seed or 0,
+        "seed": 0 if wishes.seed is None else wishes.seed,
         "backbone": backbone,
         "data": {"image_size": size, "greyscale": survey.grey},
         "model": {"width": wishes.width if wishes.width is not None else 16 if backbone == "resnet18" else 0},
@@ -81,6 +83,20 @@ def first(wishes: Wishes, survey: Survey, threads: int) -> Experiment:
         "options": {**options, **wishes.options},
     }
     return experiment_from(merge(values, over))
+
+
+def _refuse_keep(wishes: Wishes, memory: str) -> None:
+    """Raise for a ``keep`` that would not be kept to: these are the owner's images."""
+    keep, buffer = wishes.keep, wishes.options.get("buffer")
+    problem = ""
+    if memory != "episodic":
+        problem = f"'keep' is for memory 'episodic'. Got {keep} with memory {memory!r} instead; leave one of them out."
+    elif keep == 0:
+        problem = "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or 'generative'."
+    elif buffer not in (None, keep):
+        problem = f"'keep' and 'options.buffer' are one number. Got {keep} and {buffer} instead; leave one of them out."
+    if keep is not None and problem:
+        raise ConfigError([problem])
 
 
 def refuse_changes(wishes: Wishes, model: Experiment) -> None:
@@ -91,7 +107,7 @@ def refuse_changes(wishes: Wishes, model: Experiment) -> None:
         "size": (wishes.size, model.data.image_size),
         "backbone": (wishes.backbone, model.backbone),
         "width": (wishes.width, model.model.width),
-        "keep": (wishes.keep, model.options.get("buffer")),
+        "keep": (wishes.keep, model.options.get("buffer", 0)),
         "seed": (wishes.seed, model.seed),
     }
     options = {name: value for name, value in wishes.options.items() if name != "patience"}  # of each lesson
@@ -107,10 +123,15 @@ def refuse_changes(wishes: Wishes, model: Experiment) -> None:
 
 def for_lesson(model: Experiment, wishes: Wishes, images: int) -> Experiment:
     """The model's experiment with the schedule of a lesson of ``images`` training images."""
-    batch = wishes.batch_size or next(size for least, size in BATCHES if images >= least)
-    steps = max(1, images // batch)
-    epochs = wishes.epochs or min(MOST_EPOCHS, max(FEWEST_EPOCHS, -(-STEPS // steps)))
-    runtime = replace(model.runtime, accelerator=wishes.device or model.runtime.accelerator)
+    batch = wishes.batch_size
+    if batch is None:
+        batch = next(size for least, size in BATCHES if images >= least)
+    epochs = wishes.epochs
+    if epochs is None:
+        steps = max(1, images // max(1, batch))  # a batch of 0 is refused below
+        epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, -(-STEPS // steps)))
+    device = model.runtime.accelerator if wishes.device is None else wishes.device
+    runtime = replace(model.runtime, accelerator=device)
     options = {**model.options, "patience": wishes.options.get("patience", round(PATIENCE * epochs))}
     made = replace(model, epochs=epochs, optim=replace(model.optim, batch_size=batch), runtime=runtime, options=options)
     return experiment_from(made.to_dict())

@@ -8,6 +8,8 @@ from typing import Any
 from lockgate.report import words
 from lockgate.report.text import table
 
+BLIND = "answers were not compared: no probes are kept"
+
 
 def inspect_text(found: dict[str, Any]) -> str:
     """What `lockgate inspect` found."""
@@ -20,32 +22,54 @@ def inspect_text(found: dict[str, Any]) -> str:
         f"{found['backbone']}, images {height}x{width} {kind}"
     )
     parts = [head, _tasks(found), _layers(found["capacity"]), _bytes(found["bytes"], found["memory"])]
-    verdict = "all old answers were bit-equal" if found["audit"]["ok"] else "OLD ANSWERS HAD CHANGED"
-    parts.append(f"Integrity: {found['integrity']} ({found['checkpoint']}). Last audit, when it learnt: {verdict}.")
+    integrity = f"Integrity: {found['integrity']} ({found['checkpoint']})."
+    parts.append(f"{integrity} Last audit, when it learnt: {_last_audit(tasks, found['audit'])}.")
     return "\n\n".join(parts)
 
 
 def lesson_text(found: dict[str, Any]) -> str:
     """What a lesson came to, right after it."""
-    new = found["tasks"][-1]
+    *past, new = found["tasks"]
     lines = [f"Learnt {new['name']!r}: accuracy {words.score(new['accuracy'])} on images held out, the task given."]
-    row = found["class_incremental"]
-    if row and len(found["tasks"]) > 1:
-        mean = words.score(words.mean(row))
-        cells = " ".join(map(words.score, row))
-        lines.append(f"No task given: {cells}, mean {mean} (past tasks: on their probes).")
-    audit = found["audit"]
-    same = "are bit-equal to what they were" if audit["ok"] else f"HAVE CHANGED: {audit['broken'][0]}"
-    past = len(found["tasks"]) - 1
+    if past and found["class_incremental"]:
+        lines.append(_without_task(past, new, found["class_incremental"]))
     if past:
-        lines.append(
-            f"Old answers: {audit['tensors']} locked tensors, logits of {words.plural(past, 'past task')} {same}."
-        )
+        lines.append(_old_answers(past, new, found["audit"]))
     sizes = found["bytes"]
     lines.append(
         f"On disk: network {sizes['network']:,} bytes, memory {sizes['memory']:,}, probes {sizes['probes']:,}."
     )
     return "\n".join(lines)
+
+
+def _without_task(past: Sequence[dict[str, Any]], new: dict[str, Any], row: Sequence[float]) -> str:
+    """Accuracy with no task given, where there is something to measure it on: past tasks have only their probes."""
+    if not any(task["probes"] for task in past):
+        return f"No task given: {words.score(row[-1])} on {new['name']!r}."
+    missing = ", ".join(repr(task["name"]) for task in past if not task["probes"])
+    left_out = f"; none are kept of {missing}" if missing else ""
+    cells, mean = " ".join(map(words.score, row)), words.score(words.mean(tuple(row)))
+    return f"No task given: {cells}, mean {mean} (past tasks: on their probes{left_out})."
+
+
+def _old_answers(past: Sequence[dict[str, Any]], new: dict[str, Any], audit: dict[str, Any]) -> str:
+    """What the audit compared, and what it found."""
+    compared = audit["logits"] - bool(new["probes"])  # the new task's were compared with themselves
+    of = "" if compared == len(past) else f"{compared} of "
+    logits = f", logits of {of}{words.plural(len(past), 'past task')}" if compared else ""
+    same = "are bit-equal to what they were" if audit["ok"] else f"HAVE CHANGED: {audit['broken'][0]}"
+    blind = f"; {BLIND} of past tasks" if not compared else ""
+    return f"Old answers: {audit['tensors']} locked tensors{logits} {same}{blind}."
+
+
+def _last_audit(tasks: Sequence[dict[str, Any]], audit: dict[str, Any]) -> str:
+    if not audit["ok"]:
+        return "OLD ANSWERS HAD CHANGED"
+    if all(task["probes"] for task in tasks):
+        return "all old answers were bit-equal"
+    if not audit["logits"]:
+        return f"locked tensors were bit-equal; {BLIND}"
+    return "locked tensors were bit-equal, and so were answers where probes are kept"
 
 
 def _tasks(found: dict[str, Any]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,6 +29,17 @@ class Scenario:
     def names(self, task: Task) -> tuple[str, ...]:
         """The names of a task's classes, in the order of its local labels."""
         return tuple(self.class_names[c] for c in task.classes)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the names of all classes, and of every image and its label."""
+        sha = hashlib.sha256(json.dumps([self.names(task) for task in self.tasks]).encode())
+        for task in self.tasks:
+            for part in (task.train, task.val, task.test):
+                for tensor in (part.x, part.y):
+                    sha.update(f"{tuple(tensor.shape)}".encode())
+                    sha.update(tensor.contiguous().numpy().tobytes())
+        return sha.hexdigest()
 
 
 def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Scenario:

@@ -26,8 +26,8 @@ class Answering:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
+        self._end = self._newest()  # first: a lesson that ends while the model is opened must look new
         self._trained = open_trained(path)
-        self._end = self._newest()
 
     def about(self) -> dict[str, Any]:
         """What the model knows."""

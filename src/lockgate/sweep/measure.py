@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lockgate.engine.folder import RunFolder, write_atomically
-from lockgate.engine.run import load
+from lockgate.engine.loading import load
 from lockgate.errors import CheckpointError, DataError, LockgateError
 from lockgate.evaluation.gates import firing_probabilities, strips
 from lockgate.evaluation.macs import macs_by_stage

@@ -65,17 +65,19 @@ class WGANGP(Trainee):
 
     def generator_losses(self, batch: Batch) -> Losses:
         """-E[D(fake)], on as many images as ``batch`` has."""
-        z = torch.randn(len(batch.x), LATENT, device=batch.x.device)
-        return {"generator": -self.critic(self.generator(z)).mean()}
+        return {"generator": -self.critic(self.generator(self.codes(batch))).mean()}
 
     def critic_losses(self, batch: Batch) -> Losses:
         """E[D(fake)] - E[D(real)], and the penalty where it is due."""
-        z = torch.randn(len(batch.x), LATENT, device=batch.x.device)
         with torch.no_grad():
-            fake = self.generator(z)
+            fake = self.generator(self.codes(batch))[: len(batch.x)]
         real = self.generator.from_pixels(batch.x)
         losses = {"critic": self.critic(fake).mean() - self.critic(real).mean()}
         return losses | penalty_losses(self.critic, real, fake, self.rounds.penalty(self.step))
+
+    def codes(self, batch: Batch) -> Tensor:
+        """Noise for as many images as ``batch`` has, but two at least: BatchNorm cannot learn from one."""
+        return torch.randn(max(2, len(batch.x)), LATENT, device=batch.x.device)
 
     def after_step(self) -> None:
         """Nothing here learns outside its own steps."""
