@@ -267,3 +267,9 @@ def test_importing_lockgate_stays_light() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
     with pytest.raises(AttributeError, match="nonsense"):
         lockgate.nonsense  # noqa: B018
+
+
+def test_a_dataset_without_images_is_refused() -> None:
+    empty = torch.utils.data.TensorDataset(torch.empty(0, 8, 8), torch.empty(0, dtype=torch.int64))
+    with pytest.raises(DataError, match="Dataset is empty"):
+        ContinualClassifier(verbose=False).learn(empty)

@@ -225,6 +225,8 @@ def _pairs(images: Images | Dataset[Any], labels: Labels | None) -> tuple[npt.ND
         if labels is not None:
             raise DataError("A Dataset holds its own labels; leave `labels` out.")
         count: int = len(images)  # type: ignore[arg-type]
+        if not count:
+            raise DataError("The Dataset is empty; wanted pairs of an image and its label.")
         pairs = [images[i] for i in range(count)]
         return np.stack([_array(x) for x, _ in pairs]), np.array([_plain(y) for _, y in pairs])
     if labels is None:

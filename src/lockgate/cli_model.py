@@ -57,7 +57,7 @@ def _add_learn(commands: Any) -> None:
     )
     fixed = learn.add_argument_group("fixed by the first lesson, as is any option of the method: --options.NAME X")
     fixed.add_argument("--memory", choices=("none", "episodic", "generative"), help="what to keep (default: episodic)")
-    fixed.add_argument("--keep", type=_count, metavar="N", help="images an episodic memory keeps (default: 500)")
+    fixed.add_argument("--keep", type=int, metavar="N", help="images an episodic memory keeps (default: 500)")
     fixed.add_argument(
         "--size", type=_count, metavar="N", help="side of images in pixels (default: theirs, at most 32)"
     )

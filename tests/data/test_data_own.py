@@ -101,3 +101,7 @@ def test_labels_are_numbers_or_text_one_an_image() -> None:
         ArrayLesson(x, np.array([1, 2]))
     with pytest.raises(DataError, match="whole numbers or text"):
         ArrayLesson(x, np.array([0.5, 1, 2, 3]))
+    for given, wanted in ([7, 3, 7, 3], ("3", "7")), (["b", "a", "b", "b"], ("a", "b")):
+        assert ArrayLesson(x, np.array(given, dtype=object)).classes == wanted
+    with pytest.raises(DataError, match="Labels are of type int, str; wanted whole numbers or text"):
+        ArrayLesson(x, np.array([1, "a", 2, "b"], dtype=object))

@@ -89,9 +89,12 @@ class ArrayLesson:
         self.x = as_pixels(images)
         if labels.shape != (len(self.x),):
             raise DataError(f"Labels have shape {labels.shape}; wanted one for each of the {len(self.x)} images.")
+        if labels.dtype.kind == "O":  # of whatever they are, if they are all of a kind
+            labels = np.array(labels.tolist()) if len({type(label) for label in labels}) == 1 else labels
         self.integers = bool(np.issubdtype(labels.dtype, np.integer))
-        if not self.integers and labels.dtype.kind not in "UO":
-            raise DataError(f"Labels have type {labels.dtype}; wanted whole numbers or text.")
+        if not self.integers and labels.dtype.kind != "U":
+            kinds = ", ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+            raise DataError(f"Labels are of type {kinds}; wanted whole numbers or text. Turn them into one of these.")
         names, y = np.unique(labels, return_inverse=True)
         self.classes = tuple(str(name) for name in names)
         self.y = y.astype(np.int64)

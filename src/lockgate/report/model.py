@@ -96,7 +96,7 @@ def _bytes(sizes: dict[str, int], memory: dict[str, int] | None) -> str:
         ["network", f"{sizes['network']:,}"],
         [f"memory{kept}", f"{sizes['memory']:,}"],
         ["probes", f"{sizes['probes']:,}"],
-        ["folder, with the state before the last task", f"{sizes['folder']:,}"],
+        ["folder, with what is kept to go back to", f"{sizes['folder']:,}"],
     ]
     return "\n".join(["Bytes", *table(rows)])
 
