@@ -188,7 +188,7 @@ def test_labels_are_scored_as_the_classes_they_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("labels", ["cat", ["cat"], [["cat"]] * 60, ["cat"] * 59, [1.0] * 60, [True] * 60])
 def test_labels_that_cannot_be_scored_are_refused(model: ContinualClassifier, labels: Any) -> None:
     x, _ = pairs("cat", "dog")
-    with pytest.raises(DataError, match=r"Labels have (shape|type) .*; wanted"):
+    with pytest.raises(DataError, match=r"Labels (have shape|are of type) .*; wanted"):
         model.score(x, labels)
 
 
