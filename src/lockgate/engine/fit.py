@@ -127,10 +127,10 @@ class Fit:
             self.progress.step(self.note(epoch) if look or step == 0 else None)
             # A checkpoint holds the first rank's statistics: it is written where all ranks have them, at steps that no
             # clock decides.
-            shared = state.step % SHARE_EVERY == 0
-            if shared:
+            shared = not ranks.several() or state.step % SHARE_EVERY == 0
+            if shared and ranks.several():
                 ranks.share(live_state(trainee).values())
-            if due and state.step < phase.steps and (shared or not ranks.several()):
+            if due and shared and state.step < phase.steps:
                 self.save()
         return {name: float(value) / phase.steps for name, value in state.sums.items()}
 
