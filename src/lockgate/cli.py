@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockgate import cli_model, flags
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
+from lockgate.stopping import asked_to_stop
 from lockgate.version import __version__
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             unknown if parsed.command in ("run", "learn") else unknown + [f"--options.{name}" for name in options]
         )
         parsed.options, parsed.typed = options, shlex.join(["lockgate", *map(str, arguments)])
-        code: int = parsed.call(parsed)
+        with asked_to_stop():
+            code: int = parsed.call(parsed)
         return code
     except LockgateError as error:
         print(f"lockgate: {error}", file=sys.stderr)

@@ -84,6 +84,7 @@ def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path, stop: sign
     """Ctrl-C (all processes get it) or `kill` (only the sweep): none is left behind, and the run is resumed."""
     job = _long(tmp_path)
     code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # in the background it is ignored
         "import sys; sys.path[:0] = ['tests', 'tests/sweep']\n"
         "from pathlib import Path; import test_sweep_reproduce as t\n"
         f"t.local.carry_out([t._long(Path({str(tmp_path)!r}))], 1, print)"

@@ -79,7 +79,7 @@ class Fit:
         state: FitState,
         save: Callable[[FitState], None],
         progress: Progress,
-        advice: str,
+        advice: str = "",
     ) -> None:
         self.fabric, self.phase, self.trainee = fabric, phase, phase.trainee
         self.experiment, self.state, self.progress = experiment, state, progress

@@ -175,7 +175,7 @@ class CCGN(Learner):
         self.looked_sparse.fill_(False)
         self._reported = []
         for (name, layer), score in zip(self.gated.items(), relevance, strict=True):
-            relevant = score > self.options.threshold
+            relevant = (score > self.options.threshold).to(layer.weight.device)
             layer.lock(relevant, task.id)
             layer.reinitialise_free()
             if self.options.seal:
@@ -214,7 +214,8 @@ class CCGN(Learner):
                 gates = self.backbone(self.input(part.to(self.input.mean.device)), task).gates
                 counts = [gate.sum(0, dtype=torch.float32) for gate in gates]
                 fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
-        return [ranks.from_rank_zero(count / len(x)) for count in fires]
+        # Divided on the CPU: not every device knows float64.
+        return [ranks.from_rank_zero(count).cpu().double() / len(x) for count in fires]
 
     # -- what the run asks -------------------------------------------------------------------------------------------
 

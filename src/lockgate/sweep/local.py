@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 
+from lockgate.stopping import asked_to_stop
 from lockgate.sweep.plan import Job, command
 
 TRIES = 3
@@ -31,7 +28,7 @@ def carry_out(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> 
     total, failed = len(waiting), list[Job]()
     running: dict[subprocess.Popen[bytes], tuple[Job, int, float]] = {}
     done = 0
-    with _asked_to_stop():
+    with asked_to_stop():
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:
@@ -72,23 +69,6 @@ def log_of(job: Job) -> Path:
     return job.folder.with_name(f"{job.folder.name}.log")
 
 
-@contextmanager
-def _asked_to_stop() -> Iterator[None]:
-    """SIGTERM (of `kill`, of a batch system) as Ctrl-C: it must not leave runs behind that nobody watches."""
-    if threading.current_thread() is not threading.main_thread():  # where Python allows no handlers
-        yield
-        return
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _first_to_end(running: dict[subprocess.Popen[bytes], tuple[Job, int, float]]) -> subprocess.Popen[bytes]:
     while True:
         for process in running:
@@ -101,7 +81,7 @@ def _stop(running: dict[subprocess.Popen[bytes], tuple[Job, int, float]]) -> Non
     """End what still runs; at the keyboard, Ctrl-C has reached it already."""
     for process in running:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
     deadline = time.monotonic() + PATIENCE
     for process in running:
         try:
