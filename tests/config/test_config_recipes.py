@@ -116,7 +116,7 @@ def test_the_paper_recipe_is_the_papers_table(method: str, dataset: str) -> None
         assert experiment.options["rehearsal"] == 0, "a rehearsal batch is as large as a batch"
     if method in GENERATIVE:  # the supplement, "WGAN details"
         gan = {key.removeprefix("gan_"): value for key, value in experiment.options.items() if "gan_" in key}
-        batch = {"batch_size": 64, "lr": 1e-4, "critic_steps": 5, "penalty_every": 1, "schedule": "constant"}
+        batch = {"batch_size": 64, "lr": 1e-4, "critic_steps": 5, "penalty_every": 1}
         assert gan == {"width": 1.0, "iterations": 200_000, **batch}
         assert not experiment.options.get("mix_real", False)
 

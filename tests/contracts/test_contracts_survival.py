@@ -19,7 +19,7 @@ CASES = [(method, "simple_cnn", {}) for method in METHODS]
 CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
 CASES += [("ccgn-episodic", "simple_cnn", tiny.SETTLING), ("ccgn", "resnet18", tiny.SETTLING)]
 CASES += [("ccgn-episodic", "simple_cnn", {"seal": False})]  # past streams change then, in every step
-CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "gan_schedule": "one_cycle"})]
+CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "seal": seal}) for seal in (True, False)]
 
 
 @pytest.mark.parametrize(("method", "backbone", "options"), CASES)

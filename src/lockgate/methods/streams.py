@@ -59,6 +59,8 @@ class Pool(NamedTuple):
     """Images to rehearse on, with what past streams make of them."""
 
     x: Tensor  # (N, C, H, W) uint8, ordered by task
+    y: Tensor  # (N,) int64, label within its task; -1: generated, it has none
+    task: Tensor  # (N,) int64
     target: Tensor  # (N,) int64, output of the task classifier; -1: not known yet
     nameless: bool  # whether some are not
     past: Tensor  # (N, P), features of past streams at the channels they can open
@@ -142,8 +144,8 @@ class Streams(CCGN):
     def target(self, examples: Examples) -> Tensor:
         """The output of the task classifier that is right for each image: its task, or its class among all seen.
 
-        Generated images have no classes. Past tasks tell those of their own (nothing could do it better, and the
-        answer never changes); the newest will, step by step, while it learns them: -1.
+        Generated images have no classes. Past tasks tell those of their own: nothing could do it better, and with the
+        seal the answer never changes. The newest will, step by step, while it learns them: -1.
         """
         if self.options.targets == "task":
             return examples.task
@@ -151,8 +153,8 @@ class Streams(CCGN):
         for task in range(newest):
             rows = torch.nonzero((y < 0) & (examples.task == task)).flatten()
             for part in torch.split(rows, BATCH):
-                y[part] = self.logits(examples.x[part].to(self.input.mean.device), task).argmax(1).cpu()
-        return torch.where(y < 0, y, y + self._first_outputs[examples.task])
+                y[part] = self.logits(examples.x[part].to(self.input.mean.device), task).argmax(1).to(y.device)
+        return torch.where(y < 0, y, y + self._first_outputs.to(y.device)[examples.task])
 
     @property
     def _first_outputs(self) -> Tensor:
@@ -171,13 +173,22 @@ class Streams(CCGN):
         newest = len(self.heads) - 1
         with evaluating(*self._deciding(newest)):
             current = self.backbone(self.input(pool.x[rows]), newest).features
-        past = pool.past[rows] if self.options.seal else self._past(pool.x[rows])
+        past, target = self._looked_up(pool, rows)
         out = self.task_classifier(past, self._columns(), current)
-        target = pool.target[rows]
         if pool.nameless:
             guess = self.heads[newest](current.detach()).argmax(1) + self._first_outputs[newest]
             target = torch.where(target < 0, guess, target)
         return F.cross_entropy(out, target)
+
+    @torch.no_grad()
+    def _looked_up(self, pool: Pool, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """What past streams say of some images of the pool: features and targets.
+
+        Without the seal, past gates may open filters that are being trained: nothing is constant, all is computed.
+        """
+        if self.options.seal:
+            return pool.past[rows], pool.target[rows]
+        return self._past(pool.x[rows]), self.target(Examples(pool.x[rows], pool.y[rows], pool.task[rows]))
 
     def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
         """Features (B, F) of the streams of ``tasks``; None: of all."""
@@ -244,16 +255,16 @@ class Streams(CCGN):
             examples = self.memory.draw(current, counts, rng)
         x = warp(shift(examples.x, self.options.shift, rng), self.options.warp, rng)
         device = self.input.mean.device
-        # Always in evaluation mode, and in full precision, as when it is tested. Without the seal, past gates may open
-        # filters that are being trained: nothing is constant then, and each step computes what it needs.
+        # Always in evaluation mode, and in full precision, as when it is tested.
         with torch.autocast(device.type, enabled=False):
             target = self.target(examples)
             parts = [self._past(part.to(device)) for part in torch.split(x, BATCH) if self.options.seal]
         past = torch.cat(parts) if parts else torch.empty(0, device=device)
         sizes = torch.bincount(examples.task, minlength=tasks)
-        return Pool(x.to(device), target.to(device), bool((target < 0).any()), past, sizes.cumsum(0) - sizes, sizes)
+        y, task, target = (part.to(device) for part in (examples.y, examples.task, target))
+        nameless = bool((target < 0).any())
+        return Pool(x.to(device), y, task, target, nameless, past, sizes.cumsum(0) - sizes, sizes)
 
-    @torch.no_grad()
     def _past(self, x: Tensor) -> Tensor:
         standard = self.input(x)
         past = [self.backbone(standard, t).features for t in range(len(self.heads) - 1)]

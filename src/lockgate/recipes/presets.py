@@ -28,7 +28,6 @@ _PAPER_GAN: dict[str, Any] = {
     "gan_penalty_every": 1,
     "gan_batch_size": 64,
     "gan_lr": 1e-4,
-    "gan_schedule": "constant",
 }
 
 _PAPER: dict[str, dict[str, Any]] = {

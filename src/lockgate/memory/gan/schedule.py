@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor
 
@@ -27,7 +26,6 @@ class GanSchedule:
     penalty_every: int
     batch_size: int
     lr: float
-    schedule: Literal["constant", "one_cycle"]
 
     @property
     def epochs(self) -> int:
@@ -53,7 +51,7 @@ class GanSchedule:
             weight_decay=0.0,
             clip=0.0,
             batch_size=self.batch_size,
-            schedule=self.schedule,
+            schedule="constant",
             selection="last",
         )
         return Phase((task, "generator"), trainee, data, self.epochs, self.steps_per_epoch, optim, picture=picture)
@@ -69,9 +67,6 @@ class GanOptions:
     gan_penalty_every: int = option(2, "Critic steps between two gradient penalties. Paper: 1, in each.", ge=1)
     gan_batch_size: int = option(32, "Images in a step of the GAN. Paper: 64.", ge=2)
     gan_lr: float = option(1e-3, "Learning rate of the GAN. Paper: 1e-4.", gt=0)
-    gan_schedule: Literal["constant", "one_cycle"] = option(
-        "constant", "How it changes. The paper keeps it; one_cycle ends near 0, for short schedules."
-    )
 
     @property
     def gan(self) -> GanSchedule:
@@ -83,5 +78,4 @@ class GanOptions:
             self.gan_penalty_every,
             self.gan_batch_size,
             self.gan_lr,
-            self.gan_schedule,
         )
