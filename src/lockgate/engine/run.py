@@ -125,6 +125,7 @@ class Run:
         self.records = Records(folder.records, meta, self.first, board)
         require_promised(read_ends(folder.records, meta), fabric.device, str(folder.path))
         self.stage: int = meta["stage"]
+        self._at_end = self.stage == len(self.stages)  # nothing is left to do
         self.features = StreamFeatures()
         self._before: float = meta["seconds"]
         """Seconds this stage took in processes that were killed."""
@@ -141,7 +142,6 @@ class Run:
             for size in sizes
         ]
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
-        self._fresh = self.stage < len(self.stages)
         progress = Progress(sum(steps), done, quiet=self.quiet or not self.first)
         with self._writing(), torch.random.fork_rng(), progress as self.progress:
             if tuned:
@@ -154,7 +154,7 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """What the run came to; written to its folder."""
         summary = make_summary(self.experiment, self.scenario, self.records.read(), self.folder.command())
-        if not self._fresh and self.folder.summary.is_file():  # it was made where the run ended, not here
+        if self._at_end and self.folder.summary.is_file():  # it was made where the run ended, not here
             summary["environment"] = self.folder.read_summary()["environment"]
         if self.first:
             with self._writing():
