@@ -1,0 +1,114 @@
+"""What each option of the `short` preset brings: the printed method, then one option after another.
+
+    python benchmarks/ablation.py --root RUNS [--seeds N] [--jobs N] [--per-class N] [--buffer C] [--no-run]
+
+Class-incremental Split MNIST, episodic memory. Every row has all options of the rows above it; the last one is the
+preset. Optimiser, rate, epochs and sparsity are the preset's in all rows. By default 500 images a class in batches of
+32: at full size a row takes twenty minutes instead of five. Finished runs under RUNS are kept and used, stopped ones go
+on where they were. MNIST is looked for under LOCKGATE_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from lockgate.config import Experiment
+from lockgate.recipes.exhibit import Line, preset, without_task
+from lockgate.sweep.local import carry_out
+from lockgate.sweep.plan import Job, jobs
+from timing import table
+
+Change = tuple[str, str]
+"""A section of the configuration and a name in it."""
+
+PRINTED: dict[Change, Any] = {
+    ("options", "seal"): False,
+    ("options", "open_bias"): 0.0,
+    ("options", "gate_lr"): 1.0,
+    ("options", "shift"): 0,
+    ("options", "warp"): 0.0,
+    ("options", "park"): 0.0,
+    ("options", "settle"): 0.0,
+    ("optim", "selection"): "objective",
+    ("options", "targets"): "task",
+}
+"""What the paper says, or is silent about, where the preset says something else."""
+
+STEPS: dict[str, tuple[Change, ...]] = {
+    "the printed method": (),
+    "+ seal": (("options", "seal"),),
+    "+ open_bias: gates start open": (("options", "open_bias"),),
+    "+ gate_lr: gates learn faster": (("options", "gate_lr"),),
+    "+ shift: rehearsed images are moved": (("options", "shift"),),
+    "+ warp: and turned, stretched, sheared": (("options", "warp"),),
+    "+ park: what is silent is not computed": (("options", "park"),),
+    "+ settle: no noise, no sparsity at the end; the last epoch is kept": (
+        ("options", "settle"),
+        ("optim", "selection"),
+    ),
+    "+ targets: class": (("options", "targets"),),
+}
+
+
+def rows(per_class: int, buffer: int) -> dict[str, Experiment]:
+    """The experiment of every row."""
+    base = preset("short", "ccgn-episodic", "mnist", options={"buffer": buffer}, optim={"batch_size": 32})
+    base = dataclasses.replace(base, scenario=dataclasses.replace(base.scenario, per_class=per_class))
+    printed, made = dict(PRINTED), dict[str, Experiment]()
+    for name, steps in STEPS.items():
+        for step in steps:
+            del printed[step]
+        options = {key: value for (section, key), value in printed.items() if section == "options"}
+        optim = {key: value for (section, key), value in printed.items() if section == "optim"}
+        made[name] = dataclasses.replace(
+            base, options={**base.options, **options}, optim=dataclasses.replace(base.optim, **optim)
+        )
+    return made
+
+
+def cells(found: list[Job]) -> list[object]:
+    """Of the finished seeds of a row: accuracies, filters, minutes."""
+    summaries = [json.loads((job.folder / "summary.json").read_text()) for job in found if job.finished]
+    if not summaries:
+        return ["not run"] * 5
+
+    def mean(values: list[float]) -> str:
+        spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+        return f"{statistics.fmean(values):.4f}{spread}"
+
+    filters = [[layer["used_after"][-1] for layer in s["capacity"]["layers"]] for s in summaries]
+    return [
+        mean([s["class_incremental"]["average"] for s in summaries]),
+        mean([s["task_incremental"]["average"] for s in summaries]),
+        "; ".join(", ".join(map(str, used)) for used in filters),
+        f"{statistics.fmean(s['seconds'] for s in summaries) / 60:.1f}",
+        "bit-equal" if all(s["audit"]["ok"] for s in summaries) else "changed",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--per-class", type=int, default=500)
+    parser.add_argument("--buffer", type=int, default=500)
+    parser.add_argument("--no-run", action="store_true", help="only write the table of what is finished")
+    given = parser.parse_args()
+    wanted = {}
+    for name, experiment in rows(given.per_class, given.buffer).items():
+        line = Line("ablation", name, (), (), experiment, without_task)
+        wanted[name] = jobs([line], "short", given.seeds, given.root)
+    if not given.no_run:
+        carry_out([job for found in wanted.values() for job in found], given.jobs, lambda text: print(text, flush=True))
+    columns = ("", "no task given", "task given", "filters (conv1, conv2, conv3)", "minutes", "past answers")
+    table("Ablation, Split MNIST, episodic", columns, ([name, *cells(found)] for name, found in wanted.items()))
+
+
+if __name__ == "__main__":
+    main()
