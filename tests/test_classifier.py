@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 import lessons
 import lockgate
@@ -23,7 +23,7 @@ from lockgate.engine import checkpoint
 from lockgate.engine.audit import audit_run
 from lockgate.engine.inspect import inspect_model
 from lockgate.engine.model import Model
-from lockgate.errors import CheckpointError, ConfigError, DataError, RunFolderError
+from lockgate.errors import CheckpointError, ConfigError, DataError, RunFolderError, UnknownNameError
 
 QUICK: dict[str, Any] = {"width": 16, "epochs": 8, "batch_size": 8, "verbose": False}
 SHORT: dict[str, Any] = {**QUICK, "epochs": 3}
@@ -273,3 +273,49 @@ def test_a_dataset_without_images_is_refused() -> None:
     empty = torch.utils.data.TensorDataset(torch.empty(0, 8, 8), torch.empty(0, dtype=torch.int64))
     with pytest.raises(DataError, match="Dataset is empty"):
         ContinualClassifier(verbose=False).learn(empty)
+
+
+def test_images_of_two_sizes_are_refused(model: ContinualClassifier) -> None:
+    sizes = [np.zeros((8, 8), np.uint8), np.zeros((9, 8), np.uint8)]
+    with pytest.raises(DataError, match="differ in shape"):
+        model.predict(sizes)
+    with pytest.raises(DataError, match="differ in shape"):
+        ContinualClassifier(verbose=False).learn(Listed(list(zip(sizes, ["a", "b"], strict=True))))
+
+
+def test_one_image_is_not_taken_for_many(model: ContinualClassifier) -> None:
+    with pytest.raises(DataError, match=r"looks like one image.*images\[None\]"):
+        model.predict(np.zeros((8, 8, 3), np.uint8))
+
+
+def test_a_dataset_that_can_only_be_run_through_teaches_too() -> None:
+    x, y = pairs("cat", "dog")
+    model = ContinualClassifier(**QUICK).learn(Running(list(zip(x, y, strict=True))))
+    again = ContinualClassifier(**QUICK).learn(x, y)
+    assert (model.predict_proba(x) == again.predict_proba(x)).all()
+
+
+def test_a_task_may_be_given_by_its_number(model: ContinualClassifier) -> None:
+    x, _ = pairs("cat", "dog")
+    assert (model.predict_proba(x, task=0) == model.predict_proba(x, task=model.tasks[0])).all()
+    with pytest.raises(UnknownNameError, match="Unknown task '9'"):
+        model.predict(x, task=9)
+
+
+class Listed(Dataset[Any]):
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.items[index]
+
+
+class Running(IterableDataset[Any]):
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from lockgate.data.own import ArrayLesson, as_pixels, fitted
 from lockgate.engine.checkpoint import Checkpoint
@@ -123,12 +123,12 @@ class ContinualClassifier:
             return np.array([int(name) for name in trained.class_names])
         return np.array(trained.class_names)
 
-    def predict(self, images: Images, task: str | None = None) -> npt.NDArray[Any]:
+    def predict(self, images: Images, task: str | int | None = None) -> npt.NDArray[Any]:
         """The class of each image (N,), among those of ``task`` or, without one, of all tasks."""
         found: npt.NDArray[Any] = self.classes_[self.predict_proba(images, task).argmax(1)]
         return found
 
-    def predict_proba(self, images: Images, task: str | None = None) -> npt.NDArray[np.float32]:
+    def predict_proba(self, images: Images, task: str | int | None = None) -> npt.NDArray[np.float32]:
         """The probability of each class for each image, (N, classes); zero outside ``task``, if one is given."""
         model, trained = self._known()
         x = torch.from_numpy(fitted(as_pixels(_array(images)), trained.image_size, trained.greyscale))
@@ -147,7 +147,9 @@ class ContinualClassifier:
         names: npt.NDArray[np.str_] = np.array(trained.tasks)[by_task.argmax(1)]
         return names
 
-    def score(self, images: Images | Dataset[Any], labels: Labels | None = None, task: str | None = None) -> float:
+    def score(
+        self, images: Images | Dataset[Any], labels: Labels | None = None, task: str | int | None = None
+    ) -> float:
         """The share of images whose class is found. Labels are what ``learn`` takes; 7 and "7" are the same class."""
         lesson = ArrayLesson(*_pairs(images, labels))
         # As text, in which classes are kept: they become text when a task with text joins those with numbers.
@@ -224,18 +226,23 @@ def _pairs(images: Images | Dataset[Any], labels: Labels | None) -> tuple[npt.ND
     if isinstance(images, Dataset):
         if labels is not None:
             raise DataError("A Dataset holds its own labels; leave `labels` out.")
-        count: int = len(images)  # type: ignore[arg-type]
-        if not count:
+        # One that can only be run through has no length.
+        pairs = list(images) if isinstance(images, IterableDataset) else [images[i] for i in range(len(images))]  # type: ignore[arg-type]
+        if not pairs:
             raise DataError("The Dataset is empty; wanted pairs of an image and its label.")
-        pairs = [images[i] for i in range(count)]
-        return np.stack([_array(x) for x, _ in pairs]), np.array([_plain(y) for _, y in pairs])
+        return _array([_array(x) for x, _ in pairs]), np.array([_plain(y) for _, y in pairs])
     if labels is None:
         raise DataError("Images were given without labels; wanted a label for each.")
     return _array(images), _array(labels)
 
 
 def _array(values: Any) -> npt.NDArray[Any]:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    try:
+        return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    except ValueError as error:
+        raise DataError(
+            f"Images or labels differ in shape ({error}); wanted one array. Bring them to one size."
+        ) from error
 
 
 def _plain(label: Any) -> Any:

@@ -8,12 +8,12 @@ import json
 import shlex
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockgate import cli_model, flags
-from lockgate.errors import ConfigError, LockgateError, UnknownNameError
+from lockgate.errors import ConfigError, LockgateError, RunFolderError, UnknownNameError
 from lockgate.stopping import asked_to_stop
 from lockgate.version import __version__
 
@@ -26,13 +26,14 @@ _KINDS = ("methods", "datasets", "backbones", "recipes", "exhibits")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 1 for what went wrong, 2 for what was asked wrongly."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = _parser()
+    parser, commands = _parser()
+    parsed: argparse.Namespace | None = None
     try:
         plain, options = flags.take_options(arguments)
         parsed, unknown = parser.parse_known_args(plain)
-        flags.refuse(
-            unknown if parsed.command in ("run", "learn") else unknown + [f"--options.{name}" for name in options]
-        )
+        if parsed.command not in ("run", "learn"):
+            unknown += [f"--options.{name}" for name in options]
+        flags.refuse(unknown, commands[parsed.command])
         parsed.options, parsed.typed = options, shlex.join(["lockgate", *map(str, arguments)])
         with asked_to_stop():
             code: int = parsed.call(parsed)
@@ -41,15 +42,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lockgate: {error}", file=sys.stderr)
         return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
     except KeyboardInterrupt:
-        remedies = {"learn": "give the same lesson again", "reproduce": "give the same command again"}
-        remedy = remedies.get(next(iter(arguments), ""), "continue with `lockgate resume RUN`")
-        print(f"\nlockgate: stopped. Nothing is lost: {remedy}.", file=sys.stderr)
+        print(f"\nlockgate: stopped.{_remedy(next(iter(arguments), ''), parsed)}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _remedy(command: str, parsed: argparse.Namespace | None) -> str:
+    """How to go on with a command that was stopped; nothing where there is nothing to go on with."""
+    run = getattr(parsed, "folder", None) if command == "run" else getattr(parsed, "run", None)
+    remedies = {"learn": "give the same lesson again", "reproduce": "give the same command again"}
+    if command in ("run", "resume") and run is not None and (run / "config.yaml").is_file():
+        remedies[command] = f"continue with `{shlex.join(['lockgate', 'resume', str(run)])}`"
+    return f" Nothing is lost: {remedies[command]}." if command in remedies else ""
+
+
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and those of its commands."""
     parser = argparse.ArgumentParser(prog="lockgate", description="Continual learning that provably forgets nothing.")
     parser.add_argument("--version", action="version", version=f"lockgate {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -106,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="show what there is to choose from")
     listing.add_argument("what", nargs="?", metavar="KIND|METHOD", help=f"{', '.join(_KINDS)}; or a method's options")
     listing.set_defaults(call=_list)
-    return parser
+    return parser, commands.choices
 
 
 def _run(parsed: argparse.Namespace) -> int:
@@ -119,9 +128,9 @@ def _run(parsed: argparse.Namespace) -> int:
         return 0
     from lockgate.engine.run import run
 
-    out = parsed.out or Path("runs") / f"{experiment.method}-{experiment.dataset}-seed{experiment.seed}"
-    run(experiment, out, command=parsed.typed)
-    return _finish(out)
+    parsed.folder = parsed.out or Path("runs") / f"{experiment.method}-{experiment.dataset}-seed{experiment.seed}"
+    run(experiment, parsed.folder, command=parsed.typed)
+    return _finish(parsed.folder)
 
 
 def _experiment(parsed: argparse.Namespace) -> Experiment:
@@ -201,8 +210,8 @@ def _export(parsed: argparse.Namespace) -> int:
 def _report(parsed: argparse.Namespace) -> int:
     from lockgate.report import page, runs_page
 
-    if len(parsed.run) == 1 and parsed.out is None:
-        print(page.write(parsed.run[0]))
+    if len(parsed.run) == 1:
+        print(page.write(parsed.run[0], parsed.out))
     else:
         print(runs_page.write(parsed.run, parsed.out))
     return 0
@@ -219,6 +228,7 @@ def _reproduce(parsed: argparse.Namespace) -> int:
     ]
     if problems:
         raise ConfigError(problems)
+    _make(parsed.root)
     plan = reproduce.Plan(
         reproduce.exhibits(parsed.exhibit),
         parsed.schedule,
@@ -234,6 +244,14 @@ def _reproduce(parsed: argparse.Namespace) -> int:
     for path in reproduce.pages(reproduce.write_all(plan, _say)):
         print(path)
     return 1 if failed else 0
+
+
+def _make(folder: Path) -> None:
+    """Make ``folder``, unless it is there; before hours of work that would find no place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `--root`.") from error
 
 
 def _say(line: str) -> None:

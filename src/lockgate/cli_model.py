@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
     serve = commands.add_parser("serve", help="a page on this machine: drop an image, see the answer")
     serve.add_argument("model", type=Path, help="model, or run folder")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    serve.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000; 0: any free one)")
+    serve.add_argument("--port", type=_port, default=8000, help="port to listen on (default: 8000; 0: any free one)")
     serve.set_defaults(call=_serve)
 
 
@@ -71,6 +71,13 @@ def _count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"must be 0 to 65535, got {text}")
     return number
 
 

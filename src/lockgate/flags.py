@@ -51,26 +51,29 @@ def take_options(words: list[str]) -> tuple[list[str], dict[str, str]]:
 
 def option_values(given: dict[str, str]) -> dict[str, Any]:
     """The values of ``--options.NAME X``, read as YAML."""
-    import yaml
-
-    return {name: yaml.safe_load(text) for name, text in given.items()}
+    return _values({f"options.{name}": text for name, text in given.items()}, {}).get("options", {})  # type: ignore[no-any-return]
 
 
-def refuse(unknown: list[str]) -> None:
-    """Raise for flags that nothing knows, with the near matches."""
+def refuse(unknown: list[str], command: argparse.ArgumentParser) -> None:
+    """Raise for flags that ``command`` does not know, with the near matches among those it does."""
     names = [word.partition("=")[0] for word in unknown if word.startswith("-")] or unknown
-    known = [f"--{name}" for name in field_names() if name != "options"] + ["--out", "--print_config"]
+    known = [spelling for action in command._actions for spelling in action.option_strings]
     if names:
         raise ConfigError([f"Unknown flag '{name}'.{near_matches(name, known)}" for name in names])
 
 
 def collect(parsed: argparse.Namespace) -> dict[str, Any]:
     """The flags that were given, as nested plain values."""
-    import yaml
-
     names = field_names()
     given = {name: value for name, value in vars(parsed).items() if name in names and name != "options"}
     given |= {f"options.{name}": value for name, value in parsed.options.items()}
+    return _values(given, names)
+
+
+def _values(given: dict[str, str], names: dict[str, Any]) -> dict[str, Any]:
+    """Texts by dotted name as nested plain values, or all problems at once."""
+    import yaml
+
     nested: dict[str, Any] = {}
     problems = []
     for name, text in given.items():

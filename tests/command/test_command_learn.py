@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,7 +126,10 @@ def test_the_audit_of_a_model_passes_without_its_data(command: Command, taught: 
         (["learn", "MODEL", "nowhere"], 1, "is not a folder"),
         (["learn", "MODEL", "ships", "--memory=none", "--size=16"], 2, "'memory' was fixed as episodic"),
         (["learn", "MODEL", "ships", "--options.sparsity=0.1"], 2, "'options.sparsity' was fixed"),
+        (["learn", "MODEL", "ships", "--options.sparsitty=0.1"], 2, "Did you mean 'sparsity'"),
         (["learn", "NEW", "ships", "--options.sparsitty=0.1"], 2, "sparsity"),
+        (["learn", "NEW", "ships", "--options.sparsity={"], 2, "'options.sparsity' must be a YAML value"),
+        (["learn", "NEW", "ships", "--keep=0"], 2, "and 'probes' 0"),
         (["learn", "NEW", "ships", "--epochs=0"], 2, "at least 1"),
         (["learn", "NEW", "ships", "--probes=-1"], 2, "'probes' must be at least 0"),
         (["learn", "NEW", "ships", "--nonsense"], 2, "Unknown flag '--nonsense'"),
@@ -143,6 +148,41 @@ def test_mistakes_are_answered_with_the_way_out(
     assert told in err
     assert "Traceback" not in err
     assert not (taught / "new").exists()
+
+
+def test_an_option_is_the_same_however_it_is_spelt(command: Command, taught: Path) -> None:
+    """1e1 is text to YAML 1.1; the model has 10.0."""
+    write(taught / "ships", {"ferry": 4, "tug": 4})
+    gate_lr = "--options.gate_lr=1e1"  # as the preset of folders has it
+    code, _, err = command("learn", taught / "model", taught / "ships", gate_lr, "--epochs=1")
+    assert (code, "was fixed" in err) == (0, False)
+
+
+def test_a_flag_of_another_command_is_not_suggested(command: Command, taught: Path) -> None:
+    code, _, err = command("learn", taught / "new", taught / "pets", "--optim.lr=0.1", "--epoch=3")
+    assert code == 2
+    assert "Unknown flag '--optim.lr'" in err
+    assert "mean '--optim.lr'" not in err
+
+
+def test_a_class_whose_name_is_not_text_is_refused(command: Command, taught: Path) -> None:
+    """From an old zip; it could be learnt, and then neither written nor sent."""
+    lesson = write(taught / "drinks", {"tea": 4, "cocoa": 4})
+    os.rename(os.fsencode(lesson / "cocoa"), os.fsencode(lesson) + b"/caf\xe9")
+    code, _, err = command("learn", taught / "new", lesson)
+    assert code == 1
+    assert "not UTF-8: caf\\udce9. Rename" in err
+    assert not (taught / "new").exists()
+
+
+def test_a_port_that_is_taken_or_none_is_said_so(command: Command, taught: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, err = command("serve", taught / "model", f"--port={port}")
+    assert code == 1
+    assert f"Cannot listen on 127.0.0.1, port {port}" in err
+    code, _, err = command("serve", taught / "model", "--port=99999")
+    assert (code, "0 to 65535" in err) == (2, True)
 
 
 def test_a_device_that_is_not_there_is_refused_before_there_is_a_model(command: Command, taught: Path) -> None:

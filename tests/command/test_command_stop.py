@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lockgate.cli import main
+from lockgate.cli import _parser, _remedy, main
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -29,7 +29,14 @@ def test_a_run_that_is_stopped_says_how_to_go_on_and_does(tmp_path: Path, stop: 
     run.send_signal(stop)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "Nothing is lost: continue with `lockgate resume RUN`" in said
+    assert f"Nothing is lost: continue with `lockgate resume {out}`" in said
     assert not (out / "summary.json").exists()
     assert main(["resume", str(out)]) == 0
     assert (out / "summary.json").exists()
+
+
+@pytest.mark.parametrize("words", ["predict MODEL IMAGE", "audit RUN", "export RUN", "run --out RUN", "resume RUN"])
+def test_what_has_nothing_to_go_on_with_is_just_stopped(words: str) -> None:
+    parsed = _parser()[0].parse_args(words.split())
+    assert _remedy(parsed.command, parsed) == ""
+    assert _remedy(parsed.command, None) == ""  # stopped while it was read

@@ -66,12 +66,17 @@ def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
     return {p: v for key, inner in tree.items() for p, v in leaves(inner, f"{prefix}.{key}".lstrip(".")).items()}
 
 
+def of_run() -> argparse.ArgumentParser:
+    """A command that has all flags of the configuration."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    flags.add(parser)
+    return parser
+
+
 def given_by(*words: str) -> dict[str, Any]:
     """What a command line of flags comes to, by the way the command goes."""
     rest, options = flags.take_options(list(words))
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    flags.add(parser)
-    parsed = parser.parse_args(rest)
+    parsed = of_run().parse_args(rest)
     parsed.options = options
     return flags.collect(parsed)
 
@@ -122,7 +127,7 @@ def test_a_folder_is_never_read_as_yaml(word: str) -> None:
 
 def test_unknown_flags_are_all_named_each_with_its_near_match() -> None:
     with pytest.raises(ConfigError) as caught:
-        flags.refuse(["--optim.learning", "3", "--sed=4"])
+        flags.refuse(["--optim.learning", "3", "--sed=4"], of_run())
     first, second = caught.value.problems
     assert first.startswith("Unknown flag '--optim.learning'. Did you mean '--optim.")
     assert second.startswith("Unknown flag '--sed'. Did you mean '--seed'")
@@ -130,7 +135,7 @@ def test_unknown_flags_are_all_named_each_with_its_near_match() -> None:
 
 def test_a_stray_word_is_refused() -> None:
     with pytest.raises(ConfigError, match="'stray'"):
-        flags.refuse(["stray"])
+        flags.refuse(["stray"], of_run())
 
 
 @pytest.mark.parametrize("words", [["--optim.milestones", "[100, 150"], ["--tasks", "@5"], ["--options.sparsity", "{"]])

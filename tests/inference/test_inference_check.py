@@ -52,6 +52,41 @@ def test_an_image_with_a_gate_on_its_threshold_is_no_fault(given):
     assert not compare(learner, lambda x: other.predict(x, 0), images, 0).ok
 
 
+def test_an_image_that_gets_another_class_by_such_a_gate_is_counted(given):
+    learner, images = copy.deepcopy(given[0]), given[1]
+    gate = learner.gated["conv3"].gate(0)
+    with torch.no_grad():
+        gate.excite.weight.zero_()
+        gate.excite.bias.fill_(1e-7)
+        other = copy.deepcopy(learner)
+        other.gated["conv3"].gate(0).excite.bias.fill_(-1e-7)  # no features: one class for all
+        changed = int((other.predict(images, 0).argmax(1) != learner.predict(images, 0).argmax(1)).sum())
+    found = compare(learner, lambda x: other.predict(x, 0), images, 0)
+    assert found.changed == changed > 0
+    assert found.ok
+    assert not found.same_classes
+    assert f"{changed} of them classified differently" in found.text()
+
+
+def test_two_tasks_that_are_alike_to_the_learner_may_be_chosen_either_way(given):
+    learner, images = copy.deepcopy(given[0]), given[1]
+
+    def second_task(x: torch.Tensor) -> torch.Tensor:
+        scores = learner.answers(x)["joint"].log_softmax(1)
+        return torch.full_like(scores, float("-inf")).index_copy(
+            1, torch.tensor([2, 3]), learner.predict(x, 1).log_softmax(1)
+        )
+
+    decided = compare(learner, second_task, images, None)
+    assert decided.wrong > 0
+    with torch.no_grad():
+        for parameter in learner.task_classifier.parameters():
+            parameter.zero_()
+    alike = compare(learner, second_task, images, None)
+    assert alike.ok
+    assert alike.undecided == len(images)
+
+
 def test_another_class_is_told_from_another_score():
     assert Agreement(images=10, largest=0.0, undecided=1, wrong=0, changed=0).same_classes
     other = Agreement(images=10, largest=0.0, undecided=1, wrong=0, changed=1)

@@ -43,6 +43,13 @@ def test_dark_images_take_the_narrow_stream_and_bright_ones_the_whole(seldom):
     assert stream.narrow is not None
     opened = learner.backbone(learner.input(images), 0).gates[0]
     assert opened.sum(1).tolist() == [WIDTH if i % 10 == 0 else 1.0 for i in range(40)]
+    seen = {"narrow": 0, "full": 0}
+    for name in seen:
+        network = getattr(stream, name)
+        network.register_forward_pre_hook(lambda _, given, name=name: seen.update({name: len(given[0])}))
+    with torch.no_grad():
+        stream(learner.input(images))
+    assert seen == {"narrow": 40, "full": 4}
 
 
 @pytest.mark.parametrize("bright", [False, True])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import shutil
 import subprocess
@@ -248,6 +249,15 @@ def test_a_phone_never_scrolls_sideways(make_generative, tmp_path: Path):
     visible, needed = map(int, found.groups())
     assert 350 < visible <= 390
     assert needed <= visible
+
+
+@pytest.mark.parametrize("grown", [False, True])
+def test_of_a_network_that_has_grown_it_is_said_what_dense_means(make_run, grown):
+    macs = json.loads((make_run() / "summary.json").read_text())["macs"]
+    by_task = [{"dense": macs["dense"] + n * grown, "dense_paper": 1} for n in (0, 1000, 3000)]
+    text = _text(page.write(make_run(macs={**macs, "by_task": by_task})).read_text(encoding="utf-8"))
+    assert ("dense network's MACs before it grew" in text) == grown
+    assert ("at its last it would be 22,758,600" in text) == grown
 
 
 def test_gates_and_kept_images_are_shown(make_episodic):

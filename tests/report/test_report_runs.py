@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 
 from lockgate.cli import main
 from lockgate.report import runs_page
+from lockgate.report.records import read
 
 
 def test_runs_stand_side_by_side(make_run, tmp_path):
@@ -27,3 +29,20 @@ def test_the_command_writes_it_beside_the_first(make_run, capsys):
     assert main(["report", *map(str, folders)]) == 0
     assert (folders[0].parent / "comparison.html").is_file()
     assert "comparison.html" in capsys.readouterr().out
+
+
+def test_a_run_has_the_name_of_its_folder_wherever_one_stands(make_run, monkeypatch):
+    folders = [make_run(name="first"), make_run(name="second")]
+    monkeypatch.chdir(folders[0])
+    assert runs_page._names([read(Path(".")), read(folders[1])]) == ["first", "second"]
+
+
+def test_one_run_has_its_own_page_wherever_it_is_written(make_run, tmp_path):
+    folder = make_run()
+    assert main(["report", str(folder)]) == main(["report", str(folder), "--out", str(tmp_path / "x.html")]) == 0
+    assert (tmp_path / "x.html").read_bytes() == (folder / "report.html").read_bytes()
+
+
+def test_a_page_that_has_no_place_is_told_so(make_run, tmp_path, capsys):
+    assert main(["report", str(make_run()), "--out", str(tmp_path / "nowhere" / "x.html")]) == 1
+    assert "a folder that exists" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -71,6 +72,14 @@ def test_a_measurement_is_made_once(folder: Path) -> None:
         assert measure(folder, "macs") == {"made": "before"}
     finally:
         kept.unlink()
+
+
+def test_of_a_run_that_was_made_anew_it_is_measured_anew(folder: Path) -> None:
+    first = measure(folder, "macs")
+    kept, summary = folder / "macs.json", folder / "summary.json"
+    kept.write_text('{"made": "before"}')
+    os.utime(kept, (0, summary.stat().st_mtime - 1))
+    assert measure(folder, "macs") == first
 
 
 def test_a_network_without_gates_has_none_to_look_at(tmp_path: Path) -> None:

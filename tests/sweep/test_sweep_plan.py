@@ -32,6 +32,7 @@ def test_where_and_how_fast_it_runs_does_not_make_another_run() -> None:
     assert key(one) == key(dataclasses.replace(one, runtime=RuntimeConfig(threads=7), data_dir="/elsewhere"))
     assert key(one) != key(dataclasses.replace(one, epochs=one.epochs + 1))
     assert key(one) != key(dataclasses.replace(one, seed=5))
+    assert key(one) != key(dataclasses.replace(one, runtime=RuntimeConfig(precision="bf16-mixed")))
     assert folder_name(one).removesuffix("seed0") == folder_name(dataclasses.replace(one, seed=5)).removesuffix("seed5")
 
 
@@ -75,7 +76,7 @@ def test_every_line_of_every_exhibit_is_a_command_that_gives_its_experiment_back
     for line in EXHIBITS[name].lines(schedule):
         experiment = dataclasses.replace(line.experiment, seed=3)
         words, options = take_options(command(experiment, schedule))
-        parsed = _parser().parse_args(words)
+        parsed = _parser()[0].parse_args(words)
         parsed.options = options
         assert key(_experiment(parsed)) == key(experiment)
         assert len(line.columns) == len(line.paper)

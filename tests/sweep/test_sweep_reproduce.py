@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 import tiny
+from lockgate.cli import main
 from lockgate.recipes.exhibit import Exhibit, Line, with_task
 from lockgate.report import records
 from lockgate.sweep import local, rays
 from lockgate.sweep.plan import Job, jobs
 from lockgate.sweep.reproduce import Plan, run_missing, write_all
+from lockgate.sweep.write import command_of, hardware_of
 
 
 def _processes(root: Path) -> list[int]:
@@ -135,3 +137,27 @@ def test_on_ray_a_dead_workers_run_is_resumed_by_another(exhibit: Exhibit, tmp_p
     killer.join()
     assert killed
     assert job.finished
+
+
+@pytest.mark.parametrize("out", ["--out '/tmp/my runs/x'", "--out=/tmp/x", "--out /tmp/x"])
+def test_a_command_is_told_without_the_folder_of_its_run(out: str) -> None:
+    assert command_of(f"lockgate run short {out} --seed 3") == "lockgate run short --seed 3"
+
+
+@pytest.mark.parametrize(("device", "told"), [("cpu", "A processor"), ("cuda:0", "A GPU"), (None, "A GPU")])
+def test_hardware_is_what_was_used_not_what_was_there(device: str | None, told: str) -> None:
+    there = {"cpu": "A processor", "cuda": "A GPU"} | ({"device": device} if device else {})
+    assert hardware_of(there).startswith(f"{told}, ")
+
+
+def test_schedules_do_not_write_over_one_another(exhibit: Exhibit, tmp_path: Path) -> None:
+    short = {path.name for path in write_all(Plan((exhibit,), "short", 1, tmp_path), print)}
+    paper = {path.name for path in write_all(Plan((exhibit,), "paper", 1, tmp_path), print)}
+    assert not short & paper
+    assert "small-paper.html" in paper
+
+
+def test_a_root_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(["reproduce", "gates", "--no-run", "--root", str(tmp_path / "file")]) == 1
+    assert "Cannot make the folder" in capsys.readouterr().err

@@ -31,7 +31,17 @@ Pixels = npt.NDArray[np.uint8]  # (C, H, W)
 
 def class_folders(split: Path) -> list[str]:
     """The names of the class folders of a split, sorted."""
-    return sorted(item.name for item in split.iterdir() if item.is_dir() and not item.name.startswith("."))
+    names = sorted(item.name for item in split.iterdir() if item.is_dir() and not item.name.startswith("."))
+    # Names become classes, which are written to files and sent as JSON.
+    bad = [name.encode("utf-8", "backslashreplace").decode() for name in names if not _is_text(name)]
+    if bad:
+        raise DataError(f"Folders in {split} have names that are not UTF-8: {', '.join(bad)}. Rename them.")
+    return names
+
+
+def _is_text(name: str) -> bool:
+    """Whether ``name`` can be written: what is not UTF-8 comes from the file system as lone surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def read_split(split: Path, classes: Sequence[str], size: int, greyscale: bool = False) -> Arrays:

@@ -110,6 +110,10 @@ class ArrayLesson:
 
 def as_pixels(images: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
     """Images (N, H, W), (N, H, W, C) or (N, C, H, W), bytes or floats in [0, 1], as (N, H, W, C) uint8."""
+    if images.ndim == 3 and images.shape[2] in CHANNELS:
+        raise DataError(
+            f"Images have shape {images.shape}, which looks like one image; wanted (1, H, W, C): images[None]."
+        )
     if images.ndim == 3:
         images = images[..., None]
     if images.ndim != 4 or not len(images):

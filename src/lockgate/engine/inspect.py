@@ -21,7 +21,6 @@ def inspect_model(path: Path) -> dict[str, Any]:
         "tasks": [_task(model, record) for record in records],
         "class_incremental": last["class_incremental"],
         "capacity": last["capacity"],
-        "dense_macs": last["macs"]["dense"],
         "memory": last["memory"],
         "bytes": _bytes(model, last),
         "audit": last["audit"],
@@ -41,6 +40,7 @@ def _task(model: Model, record: dict[str, Any]) -> dict[str, Any]:
         "accuracy": record["task_incremental"][-1],
         "class_incremental": record["class_incremental"][-1] if record["class_incremental"] else None,
         "macs": macs["open"] + macs["gates"],
+        "dense_macs": macs["dense"],
         "probes": probes,
         "seconds": record["seconds"],
     }

@@ -42,7 +42,7 @@ def make_summary(
         "gates": _gates(ends),
         "macs": _macs(ends),
         "audit": ends[-1]["audit"],
-        "environment": environment(),
+        "environment": {**environment(), "device": ends[-1].get("device", "cpu")},
         "command": command,
     }
 

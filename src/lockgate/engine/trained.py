@@ -66,9 +66,11 @@ class Trained:
         """Whether it looks at one channel."""
         return self.learner.image_shape[0] == 1
 
-    def task_id(self, name: str) -> int:
+    def task_id(self, name: str | int) -> int:
         """The number of the task called ``name``; a number that no task is called counts from 0."""
-        if name not in self.tasks and name.isdecimal() and int(name) < len(self.tasks):
+        name = str(name)
+        numbers = [str(number) for number in range(len(self.tasks))]
+        if name not in self.tasks and name in numbers:
             return int(name)
         if name not in self.tasks:
             known = ", ".join(repr(task) for task in self.tasks)

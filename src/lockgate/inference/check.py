@@ -1,8 +1,8 @@
 """Does a compiled or exported form answer as its learner does? On all images given, not on a sample.
 
 Logits may differ by rounding. A gate whose log-odds are within rounding of zero may then decide the other way, and its
-image's logits move by more: such images are found by looking at the learner's own gates, counted, and named. Any other
-difference is a fault.
+image's logits move by more; so may the choice between two tasks that are alike to the learner. Such images are found by
+looking at the learner's own gates and tasks, counted, and named. Any other difference is a fault.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lockgate.methods.base import Learner
 from lockgate.methods.ccgn import CCGN
+from lockgate.methods.streams import Streams
 
 BATCH = 256
 TOLERANCE = 1e-5
@@ -32,7 +34,7 @@ class Agreement:
     largest: float
     """Largest difference of a score, relative to scores above one, where all gates are decided."""
     undecided: int
-    """Images that differ by more than rounding, each with a gate too near to its threshold to say."""
+    """Images that differ by more than rounding, each with a gate, or two tasks, too near to each other to say."""
     wrong: int
     """Images that differ by more than rounding for no such reason."""
     changed: int
@@ -55,7 +57,8 @@ class Agreement:
         parts = [f"{self.images} test images answered alike, scores within {self.largest:.1e}"]
         if self.undecided:
             parts.append(
-                f"{self.undecided} with a gate on its threshold, {self.changed} of them classified differently"
+                f"{self.undecided} with a gate or the choice of the task on its threshold, {self.changed} of them "
+                "classified differently"
             )
         return "; ".join(parts)
 
@@ -73,12 +76,24 @@ def compare(learner: Learner, answer: Callable[[Tensor], Tensor], images: Tensor
         same = (found == wanted) | ((found - wanted).abs() <= TOLERANCE * wanted.abs().clamp(min=1))
         alike = same.all(1)
         near = torch.zeros_like(alike) if not margins else torch.stack(margins).amin(0) < UNDECIDED
+        if task is None and not (alike | near).all():
+            near |= _tied(learner, x)
         apart = torch.where(found == wanted, 0.0, (found - wanted).abs() / wanted.abs().clamp(min=1))
         largest = max([largest, *apart[alike].flatten().tolist()])
         undecided += int((~alike & near).sum())
         wrong += int((~alike & ~near).sum())
         changed += int((found.argmax(1) != wanted.argmax(1)).sum())
     return Agreement(len(images), largest, undecided, wrong, changed)
+
+
+def _tied(learner: Learner, x: Tensor) -> Tensor:
+    """Which images have two likeliest tasks that are within rounding of each other, (B,)."""
+    if not isinstance(learner, Streams) or len(learner.heads) < 2:
+        return torch.zeros(len(x), dtype=torch.bool)
+    widths = [len(head.weight) for head in cast(list[nn.Linear], list(learner.heads))]
+    parts = torch.split(learner.answers(x)["joint"], widths, dim=1)  # log p(t|x) + log p(y|x,t)
+    best = torch.stack([part.logsumexp(1) for part in parts], dim=1).topk(2, dim=1).values  # log p(t|x)
+    return best[:, 0] - best[:, 1] < UNDECIDED
 
 
 @contextmanager

@@ -40,9 +40,8 @@ def lines(schedule: Schedule) -> list[Line]:
 
 def _dense(leaves_out_inputs: bool) -> Read:
     def read(summary: Summary, _: Mapping[str, Any]) -> Values:
-        macs = summary.macs
-        found = None if macs is None else macs.dense_paper if leaves_out_inputs else macs.dense
-        return (None if found is None else found / 1e6,) * 5
+        found = [] if summary.macs is None else [both[leaves_out_inputs] for both in summary.macs.widths]
+        return tuple(None if value is None else value / 1e6 for value in [*found, *[None] * (5 - len(found))])
 
     return read
 

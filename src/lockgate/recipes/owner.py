@@ -17,10 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from lockgate.config import Experiment, merge
+from lockgate.config import Experiment, gather, merge
 from lockgate.data.own import Survey
 from lockgate.engine.setup import experiment_from
 from lockgate.errors import ConfigError
+from lockgate.methods import METHODS as LEARNERS
 from lockgate.recipes.presets import short
 from lockgate.scenario.grow import class_weights
 
@@ -92,7 +93,10 @@ def _refuse_keep(wishes: Wishes, memory: str) -> None:
     if memory != "episodic":
         problem = f"'keep' is for memory 'episodic'. Got {keep} with memory {memory!r} instead; leave one of them out."
     elif keep == 0:
-        problem = "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or 'generative'."
+        problem = (
+            "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or 'generative', and "
+            "'probes' 0."
+        )
     elif buffer not in (None, keep):
         problem = f"'keep' and 'options.buffer' are one number. Got {keep} and {buffer} instead; leave one of them out."
     if keep is not None and problem:
@@ -110,9 +114,11 @@ def refuse_changes(wishes: Wishes, model: Experiment) -> None:
         "keep": (wishes.keep, model.options.get("buffer", 0)),
         "seed": (wishes.seed, model.seed),
     }
-    options = {name: value for name, value in wishes.options.items() if name != "patience"}  # of each lesson
-    fixed |= {f"options.{name}": (value, model.options.get(name)) for name, value in options.items()}
-    problems = [
+    problems: list[str] = []
+    known = gather(LEARNERS[model.method].Options, wishes.options, "options.", problems)
+    options = [name for name in wishes.options if hasattr(known, name) and name != "patience"]  # that, of each lesson
+    fixed |= {f"options.{name}": (getattr(known, name), model.options.get(name)) for name in options}
+    problems += [
         f"'{name}' was fixed as {now} when the model was made. Got {wish} instead; leave it out, or make a new model."
         for name, (wish, now) in fixed.items()
         if wish is not None and wish != now

@@ -76,7 +76,7 @@ def _tasks(found: dict[str, Any]) -> str:
     rows = [["task", "classes", "images", "task given", "not given", "MACs", "of dense", "probes"]]
     for task in found["tasks"]:
         cells = [words.score(task["accuracy"]), words.score(task["class_incremental"]), f"{task['macs']:,.0f}"]
-        share = words.share(task["macs"], found["dense_macs"])
+        share = words.share(task["macs"], task["dense_macs"])
         count = str(len(task["classes"]))
         rows.append([task["name"], count, f"{task['images']:,}", *cells, share, str(task["probes"])])
     names = [f"  {task['name']}: {', '.join(task['classes'])}" for task in found["tasks"]]

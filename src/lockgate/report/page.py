@@ -38,9 +38,9 @@ class Sample:
     training: str
 
 
-def write(run: Path) -> Path:
-    """Write `run/report.html` and return its path."""
-    target = run / NAME
+def write(run: Path, out: Path | None = None) -> Path:
+    """Write the page of a finished run to ``out``, or to `run/report.html`, and return its path."""
+    target = out or run / NAME
     write_page(target, render(records.read(run)))
     return target
 
@@ -54,8 +54,8 @@ def write_page(target: Path, page: str) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise RunFolderError(
-            f"{target} cannot be written (got: {error}). Wanted: a run folder with room and permission to write. "
-            "Remedy: make it writable, or copy the run elsewhere and report on the copy."
+            f"{target} cannot be written (got: {error}). Wanted: a folder that exists, with room and permission to "
+            "write. Remedy: make it, or choose another file with `--out`."
         ) from error
 
 
@@ -128,7 +128,7 @@ def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
         used, width = sum(x.used for x in summary.capacity), sum(x.width for x in summary.capacity)
         tiles.append(("capacity", words.share(used, width), f"{used:,} of {width:,} filters in use"))
     if macs is not None and macs.dense and macs.task_incremental:
-        tiles.append(("computation", words.share(macs.task_incremental[-1], macs.dense), "of the dense network's MACs"))
+        tiles.append(("computation", words.share(macs.task_incremental[-1], macs.dense), words.of_dense(macs)))
     tiles.append(("time", words.duration(summary.seconds), f"for {words.plural(summary.tasks, 'task')}"))
     return tiles
 

@@ -114,9 +114,10 @@ def _layer(given: Mapping[str, Any]) -> Layer:
 
 def _macs(given: Mapping[str, Any]) -> Macs:
     dense, dense_paper = _number(given.get("dense")), _number(given.get("dense_paper"))
-    return Macs(
-        dense, dense_paper, _row(given.get("task_incremental") or ()), _row(given.get("task_incremental_paper") or ())
-    )
+    own, own_paper = (_row(given.get(key) or ()) for key in ("task_incremental", "task_incremental_paper"))
+    by_task = given.get("by_task") or ()
+    widths = tuple((_number(task.get("dense")), _number(task.get("dense_paper"))) for task in by_task)
+    return Macs(dense, dense_paper, own, own_paper, widths)
 
 
 def _audit(given: Mapping[str, Any]) -> Audit:

@@ -35,10 +35,11 @@ def render(runs: Sequence[Run]) -> str:
 
 def _names(runs: Sequence[Run]) -> list[str]:
     """The folder's name, with its parent's where two are alike."""
-    short = [run.folder.name for run in runs]
+    folders = [run.folder.resolve() for run in runs]
+    short = [folder.name for folder in folders]
     return [
-        name if short.count(name) == 1 else f"{run.folder.parent.name}/{name}"
-        for name, run in zip(short, runs, strict=True)
+        name if short.count(name) == 1 else f"{folder.parent.name}/{name}"
+        for name, folder in zip(short, folders, strict=True)
     ]
 
 

@@ -64,9 +64,17 @@ class Macs:
     """Mean multiply-accumulates of a forward pass after each stage; `_paper` counts the paper's way."""
 
     dense: float | None
+    """Of the network with every filter computed, at its first width."""
     dense_paper: float | None
     task_incremental: Row
     task_incremental_paper: Row
+    widths: tuple[tuple[float | None, float | None], ...] = ()
+    """As ``dense`` and ``dense_paper``, at the width that each task began with."""
+
+    @property
+    def grown(self) -> bool:
+        """Whether the network has widened since its first task."""
+        return any(dense != self.dense for dense, _ in self.widths)
 
 
 @dataclass(frozen=True)

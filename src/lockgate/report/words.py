@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockgate.report.schema import Audit, Row, Scores, Summary
+from lockgate.report.schema import Audit, Macs, Row, Scores, Summary
 
 ABSENT = "–"
 LOST = 0.0005  # below this, a drop in accuracy is not visible in three digits
@@ -29,6 +29,11 @@ def count(value: float | None) -> str:
 def share(part: float | None, whole: float | None) -> str:
     """A part of a whole, in per cent."""
     return ABSENT if part is None or not whole else f"{100 * part / whole:.1f} %"
+
+
+def of_dense(macs: Macs) -> str:
+    """What a share of ``macs.dense`` is a share of."""
+    return "of the dense network's MACs" + (" before it grew" if macs.grown else "")
 
 
 def mebibytes(number: int) -> str:

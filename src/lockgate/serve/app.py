@@ -10,12 +10,14 @@ No route takes a path. An upload is never written to disk, and is decoded only a
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from lockgate.errors import DataError, LockgateError, UnknownNameError
 from lockgate.serve.answering import Answering
@@ -31,8 +33,8 @@ class TooLarge(LockgateError):
     """An upload of too many bytes."""
 
 
-def make_app(path: Path) -> FastAPI:
-    """The application for the model or run in ``path``."""
+def make_app(path: Path, hosts: Sequence[str] = ("*",)) -> FastAPI:
+    """The application for the model or run in ``path``; it answers to the names ``hosts`` only."""
     answering = Answering(path)
     app = FastAPI(title="Lockgate", version=__version__, docs_url=None, redoc_url=None)  # those pages fetch scripts
     template = _template()
@@ -69,6 +71,7 @@ def make_app(path: Path) -> FastAPI:
         response.headers["Cache-Control"] = "no-store"
         return response
 
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     return app
 
 

@@ -19,8 +19,8 @@ MILLION = 1e6
 
 def measure(run: Path, what: Literal["macs", "gates"]) -> dict[str, Any]:
     """The measurement ``what`` of a finished run, made now or read from where it was written."""
-    kept = run / f"{what}.json"
-    if not kept.is_file():
+    kept, summary = run / f"{what}.json", run / "summary.json"
+    if not kept.is_file() or kept.stat().st_mtime < summary.stat().st_mtime:  # the run may have been made anew
         write_atomically(kept, json.dumps({"macs": _macs, "gates": _gates}[what](run)) + "\n")
     found: dict[str, Any] = json.loads(kept.read_text())
     return found

@@ -40,7 +40,8 @@ class Job:
 def key(experiment: Experiment) -> str:
     """Everything that decides what a run learns, as text: where and on what it runs is left out."""
     values = validated(experiment).to_dict()
-    return json.dumps({k: v for k, v in values.items() if k not in ("runtime", "data_dir")}, sort_keys=True)
+    kept = {k: v for k, v in values.items() if k not in ("runtime", "data_dir")}
+    return json.dumps({**kept, "precision": experiment.runtime.precision}, sort_keys=True)
 
 
 def command(experiment: Experiment, schedule: Schedule) -> list[str]:

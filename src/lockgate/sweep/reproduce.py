@@ -13,9 +13,9 @@ from lockgate.report.tables import reproduction
 from lockgate.sweep import local, rays
 from lockgate.sweep.plan import Job, chosen, jobs
 from lockgate.sweep.time import estimate, in_words
-from lockgate.sweep.write import gather, write
+from lockgate.sweep.write import gather, stem_of, write
 
-MARKDOWN = "REPRODUCTION.md"
+MARKDOWN = "REPRODUCTION"
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def write_all(plan: Plan, say: Callable[[str], None]) -> list[Path]:
         written += write(exhibit, result, lines, plan.root)
         results.append(result)
     if len(plan.exhibits) == len(EXHIBITS):
-        write_atomically(plan.root / MARKDOWN, reproduction(results))
-        written.append(plan.root / MARKDOWN)
+        written.append(plan.root / f"{stem_of(MARKDOWN, plan.schedule)}.md")
+        write_atomically(written[-1], reproduction(results))
     return written
 
 
@@ -89,4 +89,4 @@ def _most(plan: Plan, exhibit: Exhibit) -> int:
 
 def pages(written: Sequence[Path]) -> list[Path]:
     """What a person wants to open."""
-    return [path for path in written if path.suffix == ".html" or path.name == MARKDOWN]
+    return [path for path in written if path.suffix == ".html" or path.name.startswith(MARKDOWN)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -13,7 +13,6 @@ from lockgate.report import records
 from lockgate.report.exhibit_figures import alone
 from lockgate.report.exhibit_page import figures_of, page, pictures_of
 from lockgate.report.results import Number, Result, ResultRow
-from lockgate.report.schema import Summary
 from lockgate.report.tables import csv_text, markdown
 from lockgate.sweep.measure import measurable, measure
 from lockgate.sweep.plan import held, key, seeded
@@ -62,9 +61,9 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         line.group,
         line.row,
         numbers,
-        tuple(command_of(summary) for summary in summaries),
+        tuple(command_of(summary.command) for summary in summaries),
         tuple(summary.epochs for summary in summaries if summary.epochs is not None),
-        tuple(hardware_of(summary) for summary in summaries),
+        tuple(hardware_of(summary.environment) for summary in summaries),
         line.judged,
     )
 
@@ -82,15 +81,22 @@ def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
     )
 
 
-def command_of(summary: Summary) -> str:
+def command_of(command: str | None) -> str:
     """The command that made a run, without the folder it was made in."""
-    return re.sub(r" --out \S+", "", summary.command or "not known")
+    words = iter(shlex.split(command or "not known"))
+    kept = []
+    for word in words:
+        if word == "--out":
+            next(words, None)
+        elif not word.startswith("--out="):
+            kept.append(word)
+    return shlex.join(kept)
 
 
-def hardware_of(summary: Summary) -> str:
-    """What a run was made on."""
-    e = summary.environment
-    device = e.get("cuda") if e.get("cuda") not in (None, "None") else e.get("cpu", "unknown processor")
+def hardware_of(e: Mapping[str, str]) -> str:
+    """What a run was made on, by its environment."""
+    gpu = e.get("cuda") if str(e.get("device", "cuda")).startswith("cuda") else None  # there may be one not used
+    device = gpu if gpu not in (None, "None") else e.get("cpu", "unknown processor")
     commit = e.get("commit") if e.get("commit") not in (None, "None") else None
     version = f"lockgate {e.get('lockgate', '?')}" + (f" at {commit}" if commit else "")
     return f"{device}, {e.get('threads', '?')} thread(s), torch {e.get('torch', '?')}, {version}"
@@ -102,14 +108,19 @@ def write(exhibit: Exhibit, result: Result, lines: Sequence[Line], root: Path) -
     if exhibit.figure == "gates":  # a run that could not be measured has nothing to show
         runs = {group: run for group, run in runs.items() if (run / "gates.json").is_file()}
     figures = figures_of(exhibit.figure, result, runs)
-    files = {f"{exhibit.name}.html": page(result, figures, pictures_of(exhibit.figure, runs))}
-    files[f"{exhibit.name}.md"], files[f"{exhibit.name}.csv"] = markdown(result), csv_text(result)
+    stem = stem_of(exhibit.name, result.schedule)
+    files = {f"{stem}.html": page(result, figures, pictures_of(exhibit.figure, runs))}
+    files[f"{stem}.md"], files[f"{stem}.csv"] = markdown(result), csv_text(result)
     for group, drawn in figures.items():
-        files |= {f"{exhibit.name}-{group}.svg": alone(figure) for figure in drawn}
-    root.mkdir(parents=True, exist_ok=True)
+        files |= {f"{stem}-{group}.svg": alone(figure) for figure in drawn}
     for name, text in files.items():
         write_atomically(root / name, text)
     return [root / name for name in files]
+
+
+def stem_of(name: str, schedule: str) -> str:
+    """Where results go: those of the paper's schedule beside the short one's, not over them."""
+    return name if schedule == "short" else f"{name}-{schedule}"
 
 
 def _first_runs(lines: Sequence[Line], root: Path) -> dict[str, Path]:
