@@ -131,7 +131,7 @@ def main() -> None:
     tested = [task.test.x[: given.images or None] for task in scenario.tasks[:tasks]]
     every = torch.cat(tested)
     print(f"{experiment.method}, {experiment.dataset}, {experiment.backbone}, {tasks} tasks: {given.run}")
-    print(f"made by `{command_of(records.read(given.run).summary)}`\n")
+    print(f"made by `{command_of(records.read(given.run).summary.command)}`\n")
     if learner.class_incremental:
         print(f"no task given: {compare(learner, partial(compiled.predict, task=None), every, None).text()}")
     for t, x in enumerate(tested):

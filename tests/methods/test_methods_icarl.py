@@ -205,7 +205,9 @@ def test_answers_are_the_nearest_mean_of_exemplars(world, train, backbone):
         torch.testing.assert_close(learner.predict(x, None), truth, atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(learner.predict(x, 0), truth[:, :2], atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(learner.predict(x, 1), truth[:, 2:], atol=1e-5, rtol=1e-4)
-        assert torch.equal(learner.answers(x)[learner.inference], learner.predict(x, None))
+        answers = learner.answers(x)
+        assert torch.equal(answers[learner.inference], learner.predict(x, None))
+        assert torch.equal(answers["outputs"], torch.cat([learner.logits(x, t) for t in (0, 1)], dim=1))
 
 
 def test_inside_a_task_the_networks_outputs_answer(world, train):

@@ -51,7 +51,7 @@ def test_verdicts():
     missing = "(1 row not run, 1 number of others missing)"
     assert result(half, absent).verdict("mnist").startswith(f"reproduced as far as run {missing}: 1 of 1 number")
     assert result(far, rival).verdict("mnist") == "trend holds: 0 of 2 numbers within reach, 1 of 1 pair in order"
-    counted = "1 of 2 numbers within reach, 0 of 1 pair in order"
+    counted = "0 of 2 numbers within reach, 0 of 1 pair in order"
     assert result(far, strong).verdict("mnist") == f"differs: {counted}; not looked into"
     for group in ("mnist", ""):
         known = result(far, strong, notes={group: "trained longer"})
@@ -63,8 +63,14 @@ def test_verdicts():
 
 def test_numbers_as_good_as_the_papers_reproduce_nothing_if_a_rival_overtakes():
     near, strong = row("ours", C500=(0.94, 0.935)), row("rival", C500=(0.85, 0.99))
-    assert result(near, strong).verdict("mnist").startswith("differs: 2 of 2 numbers within reach, 0 of 1 pair")
+    assert result(near, strong).verdict("mnist").startswith("differs: 1 of 2 numbers within reach, 0 of 1 pair")
     assert result(near, strong, ranked=False).verdict("mnist").startswith("reproduced")
+
+
+def test_a_rival_that_is_stronger_than_in_the_paper_is_not_the_papers_and_a_lead_of_less_than_a_point_is_none():
+    good, strong = row("ours", C500=(0.94, 0.96)), row("rival", C500=(0.85, 0.955))
+    assert result(good).verdict("mnist").startswith("reproduced")
+    assert result(good, strong).verdict("mnist").startswith("differs: 1 of 2 numbers within reach, 0 of 1 pair")
 
 
 def test_order_counts_in_every_column():

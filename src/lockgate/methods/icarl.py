@@ -101,20 +101,27 @@ class ICaRL(SingleHead):
         starts = self.starts
         if len(self.means) < starts[-1]:
             return super().predict(x, task)
-        phi = F.normalize(self.features(x))
-        near = 2 * phi @ self.means.T - phi.square().sum(1, keepdim=True) - self.means.square().sum(1)
+        near = self.nearness(self.features(x))
         return near if task is None else near[:, starts[task] : starts[task + 1]]
 
     @property
     def inference(self) -> str:
-        """There is one kind."""
+        """The paper's; what the network itself would answer is reported beside it."""
         return "nearest mean"
 
     def answers(self, x: Tensor) -> dict[str, Tensor]:
-        """What ``predict`` gives without a task."""
-        return {self.inference: self.predict(x, None)}
+        """By the nearest mean of exemplars, and by the outputs that the features were trained with."""
+        features = self.features(x)
+        outputs = torch.cat([head(features) for head in self.heads], dim=1)  # (B, classes seen)
+        known = len(self.means) == self.starts[-1]
+        return {"nearest mean": self.nearness(features) if known else outputs, "outputs": outputs}
 
     # -- what the verbs are made of ----------------------------------------------------------------------------------
+
+    def nearness(self, features: Tensor) -> Tensor:
+        """Minus the squared distance of features (B, F), normalised, to the mean of each class, (B, classes)."""
+        phi = F.normalize(features)
+        return 2 * phi @ self.means.T - phi.square().sum(1, keepdim=True) - self.means.square().sum(1)
 
     def old_outputs(self, teacher: Teacher, x: Tensor) -> Tensor:
         """q (B, old classes): sigmoid outputs of the network as it was before the task, in evaluation mode."""

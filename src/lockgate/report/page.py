@@ -24,6 +24,8 @@ Cell = tuple[str, str, str]  # the number, what it lost since it was learnt (or 
 KINDS = {
     "argmax": "the most likely task, then the best class of its head (the paper's)",
     "joint": "the most likely pair of task and class",
+    "nearest mean": "the class whose exemplars have the nearest mean (iCaRL's)",
+    "outputs": "the class with the largest output of the network",
 }
 
 

@@ -94,13 +94,17 @@ class Result:
         """The columns of a group, in order."""
         return list(dict.fromkeys(column for row in self.of(group) for column in row.numbers))
 
-    def close(self, number: Number) -> bool | None:
-        """Whether a number is as good as the paper's; None where one of the two is missing."""
+    def close(self, row: ResultRow, number: Number) -> bool | None:
+        """Whether a number of ``row`` is as good as the paper's; None where one of the two is missing.
+
+        A rival must not be better either: what it is compared with would be another rival than the paper's.
+        """
         if number.paper is None or number.mean is None:
             return None
         if self.lower_is_better:
             return number.mean <= CLOSE_RATIO * number.paper
-        return number.mean >= number.paper - CLOSE
+        better = number.mean - number.paper
+        return better >= -CLOSE and (better <= CLOSE or not self.ranked or row.name.startswith(OURS))
 
     def verdict(self, group: str) -> str:
         """What a group comes to: *reproduced*, *trend holds*, *differs*, *not run here*, or *beyond the paper*."""
@@ -108,8 +112,8 @@ class Result:
         if not rows:
             return "not run here"
         columns = self.judged(group)
-        numbers = [row.numbers[column] for row in rows for column in columns if column in row.numbers]
-        judged = [close for number in numbers if (close := self.close(number)) is not None]
+        numbers = [(row, row.numbers[column]) for row in rows for column in columns if column in row.numbers]
+        judged = [close for row, number in numbers if (close := self.close(row, number)) is not None]
         missing = ", ".join(self._missing(group))
         partly = f" ({missing})" if missing else ""
         if not judged:
@@ -140,7 +144,10 @@ class Result:
         return missing
 
     def order(self, group: str) -> tuple[int, int]:
-        """Of the pairs of rivals that the paper tells apart by more than a point, how many stand in its order here."""
+        """Of the pairs of rivals that the paper tells apart by more than a point, how many stand in its order here.
+
+        By more than a point too: less than that seeds can do.
+        """
         right = pairs = 0
         for column in self.judged(group):
             known = [
@@ -154,7 +161,7 @@ class Result:
             for (a, paper_a, mean_a), (b, paper_b, mean_b) in combinations(known, 2):
                 if abs(paper_a - paper_b) > CLOSE and not (a.startswith(OURS) and b.startswith(OURS)):
                     pairs += 1
-                    right += (paper_a > paper_b) == (mean_a > mean_b)
+                    right += (paper_a > paper_b) == (mean_a > mean_b) and abs(mean_a - mean_b) > CLOSE
         return right, pairs
 
 

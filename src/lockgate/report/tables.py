@@ -15,14 +15,15 @@ what the paper prints, what was measured here, and the command. Written by `lock
 edit. The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are
 not meant to equal the paper's. On that schedule ResNet-18 starts 16 filters wide (the paper: 64) and, gated, may grow;
 GANs have a quarter of the supplement's width. Its settings were chosen on test accuracy of seed 0. "svhn" are digits
-cropped anew from the full-number images, so pixels differ slightly from the official crops. A cell that was not run
-says so. Runs that name no commit were made before commits were noted; where a method has changed since,
-docs/results.md says so.
+cropped anew from the full-number images, so pixels differ slightly from the official crops. "Not run" is said of an
+exhibit's own settings; docs/results.md may have the same method by another schedule. Runs that name no commit were made
+before commits were noted; where a method has changed since, docs/results.md says so.
 
 *Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point
-(costs: at most 1.2 times), and methods that the paper tells apart by more than a point stand in its order; *as far as
-run* where something is missing. *Trend holds*: the order is the paper's, but not all numbers are within reach.
-*Differs*: neither. What is not in the paper is *beyond the paper*.
+(costs: at most 1.2 times) and, of a rival, no more than a point above it; and methods that the paper tells apart by
+more than a point stand in its order here, by more than a point; *as far as run* where something is missing. *Trend
+holds*: the order is the paper's, but not all numbers are within reach. *Differs*: neither. What is not in the paper is
+*beyond the paper*.
 """
 
 
