@@ -108,6 +108,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     again.add_argument("--jobs", type=int, default=1, help="runs at a time")
     again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
     again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
+    again.add_argument("--results", type=Path, help="folder to keep results apart from their runs, and to find them in")
+    again.add_argument(
+        "--precision", choices=("32-true", "bf16-mixed", "16-mixed"), default="32-true", help="of new runs"
+    )
     again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
     again.set_defaults(call=_reproduce)
     cli_model.add(commands)
@@ -228,13 +232,17 @@ def _reproduce(parsed: argparse.Namespace) -> int:
     ]
     if problems:
         raise ConfigError(problems)
-    _make(parsed.root)
+    _make(parsed.root, "--root")
+    if parsed.results is not None:
+        _make(parsed.results, "--results")
     plan = reproduce.Plan(
         reproduce.exhibits(parsed.exhibit),
         parsed.schedule,
         parsed.seeds,
         parsed.root.resolve(),  # workers of a cluster stand elsewhere
         tuple(parsed.only),
+        None if parsed.results is None else parsed.results.resolve(),
+        parsed.precision,
     )
     failed = []
     if parsed.no_run:
@@ -246,12 +254,12 @@ def _reproduce(parsed: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, flag: str) -> None:
     """Make ``folder``, unless it is there; before hours of work that would find no place."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `--root`.") from error
+        raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `{flag}`.") from error
 
 
 def _say(line: str) -> None:

@@ -94,14 +94,16 @@ class OptimConfig:
     )
 
 
+Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+"""Of training, as Lightning Fabric calls them; the first is the default."""
+
+
 @dataclass(frozen=True)
 class RuntimeConfig:
     """Where and how the run executes; nothing here changes what is learnt, up to rounding."""
 
     accelerator: str = option("auto", "Device type Lightning Fabric should use: auto, cpu, cuda, mps.")
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = option(
-        "32-true", "Precision of training; gates always decide in fp32."
-    )
+    precision: Precision = option("32-true", "Precision of training; gates always decide in fp32.")
     threads: int = option(0, "CPU threads of torch (0: as torch chooses).", ge=0)
     checkpoint_seconds: float = option(
         60.0, "Longest time between two checkpoints inside an epoch (0: after every step).", ge=0

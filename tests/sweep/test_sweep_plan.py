@@ -10,14 +10,14 @@ import pytest
 
 import tiny
 from lockgate.cli import _experiment, _parser
-from lockgate.config import RuntimeConfig
+from lockgate.config import Experiment, RuntimeConfig
 from lockgate.engine.folder import RunFolder
 from lockgate.errors import LockgateError
 from lockgate.flags import take_options
 from lockgate.recipes import EXHIBITS
 from lockgate.recipes.exhibit import Exhibit
 from lockgate.recipes.presets import short
-from lockgate.sweep.plan import Job, chosen, command, folder_name, held, jobs, key
+from lockgate.sweep.plan import Job, chosen, command, computed_in, folder_name, held, jobs, key, taken
 from lockgate.sweep.time import estimate
 
 
@@ -43,6 +43,37 @@ def test_a_run_is_found_whatever_its_folder_is_called(exhibit: Exhibit, tmp_path
     (tmp_path / "of another version" / "config.yaml").write_text("method: ccgn\noptions: {no_more: 1}\n")
     assert held(tmp_path) == {key(line.experiment): tmp_path / "made by hand"}
     assert jobs([line], "short", 1, tmp_path)[0].folder == tmp_path / "made by hand"
+
+
+def _finish(folder: Path, experiment: Experiment) -> Path:
+    RunFolder(folder).create(experiment, "by hand")
+    (folder / "summary.json").write_text("{}")
+    return folder
+
+
+def test_a_finished_run_of_any_precision_counts_the_full_one_first(exhibit: Exhibit, tmp_path: Path) -> None:
+    line = exhibit.lines("short")[-1]
+    (new,) = jobs([line], "short", 1, tmp_path, precision="bf16-mixed")
+    assert new.experiment == computed_in(line.experiment, "bf16-mixed")
+    assert "--runtime.precision" in command(new.experiment, "short")
+
+    half = _finish(tmp_path / "half", new.experiment)
+    assert [job.folder for job in jobs([line], "short", 1, tmp_path)] == [half]
+    whole = _finish(tmp_path / "whole", line.experiment)
+    assert [job.folder for job in jobs([line], "short", 1, tmp_path)] == [whole]
+    assert taken(held(tmp_path), new.experiment) == half
+
+
+def test_of_two_runs_alike_the_first_that_is_finished_counts(exhibit: Exhibit, tmp_path: Path) -> None:
+    experiment = exhibit.lines("short")[-1].experiment
+    for place in ("root", "results"):
+        RunFolder(tmp_path / place / "run").create(experiment, "by hand")
+    places = (tmp_path / "root", tmp_path / "results")
+    assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
+    (tmp_path / "results" / "run" / "summary.json").write_text("{}")
+    assert held(*places) == {key(experiment): tmp_path / "results" / "run"}
+    (tmp_path / "root" / "run" / "summary.json").write_text("{}")
+    assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
 
 
 def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:

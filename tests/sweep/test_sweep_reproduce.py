@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,12 @@ import pytest
 
 import tiny
 from lockgate.cli import main
+from lockgate.engine.run import run
 from lockgate.recipes.exhibit import Exhibit, Line, with_task
 from lockgate.report import records
 from lockgate.sweep import local, rays
+from lockgate.sweep.keep import keep
+from lockgate.sweep.measure import measure
 from lockgate.sweep.plan import Job, jobs
 from lockgate.sweep.reproduce import Plan, run_missing, write_all
 from lockgate.sweep.write import command_of, hardware_of
@@ -68,6 +72,37 @@ def test_what_is_missing_is_run_and_what_is_finished_is_used_again(exhibit: Exhi
         assert summary.class_incremental is not None
         assert summary.class_incremental.average in ours.values()
     assert ours["Full replay", "C = 10"] == ours["Full replay", "C = 20"]
+
+
+def test_results_outlive_their_runs(exhibit: Exhibit, tmp_path: Path) -> None:
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    plan = Plan((exhibit,), "short", 1, runs, results=results, precision="bf16-mixed")
+    assert run_missing(plan, 2, None, print) == []
+    write_all(plan, print)
+    table = (runs / "small.md").read_text()
+    assert "1 · bf16-mixed" in table
+    kept = [path.relative_to(results) for path in results.rglob("*") if path.is_file()]
+    assert sorted({path.name for path in kept}) == ["config.yaml", "summary.json"]
+    assert len(kept) == 2 * 3
+
+    shutil.rmtree(runs)
+    runs.mkdir()
+    said: list[str] = []
+    assert run_missing(plan, 2, None, said.append) == []
+    assert said == ["3 runs wanted, 3 finished, 0 to do"]
+    write_all(plan, print)
+    assert (runs / "small.md").read_text() == table
+
+
+def test_what_was_measured_is_kept_with_the_results(tmp_path: Path) -> None:
+    run(tiny.experiment("ccgn-episodic"), tmp_path / "run")
+    macs, gates = measure(tmp_path / "run", "macs"), measure(tmp_path / "run", "gates")
+    folder = keep(tmp_path / "run", tmp_path / "results")
+    shutil.rmtree(tmp_path / "run")
+    assert measure(folder, "macs") == macs
+    assert measure(folder, "gates") == gates
+    assert (folder / "pictures" / "gates.png").is_file()
+    assert not list(folder.rglob("*.part"))
 
 
 def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None:
@@ -161,3 +196,14 @@ def test_a_root_that_cannot_be_made_is_an_error_of_ours(tmp_path: Path, capsys: 
     (tmp_path / "file").touch()
     assert main(["reproduce", "gates", "--no-run", "--root", str(tmp_path / "file")]) == 1
     assert "Cannot make the folder" in capsys.readouterr().err
+    arguments = [
+        "reproduce",
+        "gates",
+        "--no-run",
+        "--root",
+        str(tmp_path / "root"),
+        "--results",
+        str(tmp_path / "file"),
+    ]
+    assert main(arguments) == 1
+    assert "Choose another `--results`" in capsys.readouterr().err

@@ -20,6 +20,9 @@ OURS = "ours"
 NOT_JUDGED = ("MiB",)
 """Columns that say what a number was bought with."""
 
+FULL = "32-true"
+"""The precision that needs no mention."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -52,6 +55,15 @@ class ResultRow:
     hardware: tuple[str, ...]
     judged: bool = True
     """Whether it counts; what only gives the scale does not."""
+    precisions: tuple[str, ...] = ()
+    """Of its runs."""
+
+    @property
+    def schedule(self) -> str:
+        """Epochs a task of its runs, and their precision where it was not the full one."""
+        epochs = ", ".join(map(str, sorted(set(self.epochs))))
+        reduced = sorted(set(self.precisions) - {FULL})
+        return " · ".join(filter(None, (epochs, *reduced))) or words.ABSENT
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
-"""Which runs an exhibit needs, and which of them a folder holds already.
+"""Which runs an exhibit needs, and which of them some folders hold already.
 
 A run is known by its whole experiment, not by its name: finished ones are found wherever they stand under the root,
-whoever made them, and one run serves every exhibit that asks for it.
+whoever made them, and one run serves every exhibit that asks for it. Precision is part of an experiment, but an exhibit
+takes a finished run of any, full precision before others, and says which it took.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
-from lockgate.config import Experiment, build, read_yaml
+from lockgate.config import Experiment, Precision, build, read_yaml
 from lockgate.engine.setup import validated
 from lockgate.errors import LockgateError
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule
@@ -34,7 +35,7 @@ class Job:
     @property
     def finished(self) -> bool:
         """Whether its summary is written."""
-        return (self.folder / "summary.json").is_file()
+        return finished(self.folder)
 
 
 def key(experiment: Experiment) -> str:
@@ -62,17 +63,37 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield prefix + name, value
 
 
-def held(root: Path) -> dict[str, Path]:
-    """The runs under ``root``, finished or not, by ``key``; of two alike, the finished one."""
+def held(*places: Path) -> dict[str, Path]:
+    """The runs that stand in ``places``, finished or not, by ``key``; of two alike, the first that is finished."""
     found: dict[str, Path] = {}
-    for config in sorted(root.glob("*/config.yaml")):
+    for config in (config for place in places for config in sorted(place.glob("*/config.yaml"))):
         try:
             known = key(build(Experiment, read_yaml(config)))
         except LockgateError:
             continue  # of another version of Lockgate, with options that are no more
-        if known not in found or (config.parent / "summary.json").is_file():
+        if known not in found or (finished(config.parent) and not finished(found[known])):
             found[known] = config.parent
     return found
+
+
+def finished(run: Path) -> bool:
+    """Whether the run's summary is written."""
+    return (run / "summary.json").is_file()
+
+
+def taken(known: Mapping[str, Path], experiment: Experiment) -> Path | None:
+    """The finished run that stands for ``experiment``: of its own precision, else of another."""
+    own = experiment.runtime.precision
+    for precision in dict.fromkeys((own, *get_args(Precision))):
+        run = known.get(key(computed_in(experiment, precision)))
+        if run is not None and finished(run):
+            return run
+    return None
+
+
+def computed_in(experiment: Experiment, precision: Precision) -> Experiment:
+    """The experiment in another precision."""
+    return dataclasses.replace(experiment, runtime=dataclasses.replace(experiment.runtime, precision=precision))
 
 
 def seeded(line: Line, seed: int) -> Experiment:
@@ -80,15 +101,19 @@ def seeded(line: Line, seed: int) -> Experiment:
     return dataclasses.replace(line.experiment, seed=seed)
 
 
-def jobs(lines: Iterable[Line], schedule: Schedule, seeds: int, root: Path) -> list[Job]:
-    """A job for every run that ``lines`` need, each once, in order."""
-    known, wanted = held(root), dict[str, Job]()
+def jobs(
+    lines: Iterable[Line], schedule: Schedule, seeds: int, *places: Path, precision: Precision = "32-true"
+) -> list[Job]:
+    """A job for every run that ``lines`` need, each once, in order; new ones in the first of ``places``."""
+    known, wanted = held(*places), dict[str, Job]()
     for line in lines:
         for seed in range(seeds):
             experiment = seeded(line, seed)
             identity = key(experiment)
             if identity not in wanted:
-                folder = known.get(identity, root / folder_name(experiment))
+                folder = taken(known, experiment)
+                experiment = experiment if folder else computed_in(experiment, precision)
+                folder = folder or known.get(key(experiment), places[0] / folder_name(experiment))
                 wanted[identity] = Job(experiment, folder, schedule)
     return list(wanted.values())
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lockgate.config import Precision
 from lockgate.engine.folder import write_atomically
 from lockgate.recipes import EXHIBITS
-from lockgate.recipes.exhibit import Exhibit, Schedule
+from lockgate.recipes.exhibit import Exhibit, Line, Schedule
 from lockgate.report.tables import reproduction
 from lockgate.sweep import local, rays
-from lockgate.sweep.plan import Job, chosen, jobs
+from lockgate.sweep.keep import keep
+from lockgate.sweep.plan import Job, chosen, held, jobs, seeded, taken
 from lockgate.sweep.time import estimate, in_words
 from lockgate.sweep.write import gather, stem_of, write
 
@@ -29,6 +31,15 @@ class Plan:
     root: Path
     only: tuple[str, ...] = ()
     """Groups and rows to run, all if none are named. What is written holds all that is finished."""
+    results: Path | None = None
+    """Where results of finished runs are kept apart from the runs, and found again."""
+    precision: Precision = "32-true"
+    """Of new runs."""
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Where finished runs are looked for; new ones are made in the first."""
+        return (self.root,) if self.results is None else (self.root, self.results)
 
     def seeds_of(self, exhibit: Exhibit) -> int:
         """How many seeds to run for ``exhibit``."""
@@ -38,7 +49,7 @@ class Plan:
         """Every run that is needed, each once."""
         wanted: dict[Path, Job] = {}
         for exhibit, lines in chosen(self.exhibits, self.schedule, self.only):
-            for job in jobs(lines, self.schedule, self.seeds_of(exhibit), self.root):
+            for job in jobs(lines, self.schedule, self.seeds_of(exhibit), *self.places, precision=self.precision):
                 wanted.setdefault(job.folder, job)
         return list(wanted.values())
 
@@ -70,16 +81,25 @@ def say_missing(plan: Plan, at_once: int, say: Callable[[str], None]) -> list[Jo
 
 def write_all(plan: Plan, say: Callable[[str], None]) -> list[Path]:
     """Write every exhibit of the plan from what is finished; with all exhibits also REPRODUCTION.md. Pages first."""
-    written, results = list[Path](), []
+    written, results, known = list[Path](), [], held(*plan.places)
     for exhibit in plan.exhibits:
         lines = exhibit.lines(plan.schedule)
-        result = gather(exhibit, plan.schedule, lines, _most(plan, exhibit), plan.root, say)
-        written += write(exhibit, result, lines, plan.root)
+        result = gather(exhibit, plan.schedule, lines, _most(plan, exhibit), known, say)
+        written += write(exhibit, result, lines, known, plan.root)
         results.append(result)
+        if plan.results is not None:
+            _keep(lines, _most(plan, exhibit), known, plan.results)
     if len(plan.exhibits) == len(EXHIBITS):
         written.append(plan.root / f"{stem_of(MARKDOWN, plan.schedule)}.md")
         write_atomically(written[-1], reproduction(results))
     return written
+
+
+def _keep(lines: Sequence[Line], seeds: int, known: Mapping[str, Path], results: Path) -> None:
+    """Keep what the runs behind ``lines`` came to, where they are not kept already."""
+    runs = (taken(known, seeded(line, seed)) for line in lines for seed in range(seeds))
+    for run in dict.fromkeys(run for run in runs if run is not None and run.parent != results):
+        keep(run, results)
 
 
 def _most(plan: Plan, exhibit: Exhibit) -> int:

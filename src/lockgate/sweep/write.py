@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from lockgate.engine.folder import write_atomically
+from lockgate.engine.folder import RunFolder, write_atomically
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule
 from lockgate.report import records
 from lockgate.report.exhibit_figures import alone
@@ -15,17 +15,21 @@ from lockgate.report.exhibit_page import figures_of, page, pictures_of
 from lockgate.report.results import Number, Result, ResultRow
 from lockgate.report.tables import csv_text, markdown
 from lockgate.sweep.measure import measurable, measure
-from lockgate.sweep.plan import held, key, seeded
+from lockgate.sweep.plan import seeded, taken
 
 
 def gather(
-    exhibit: Exhibit, schedule: Schedule, lines: Sequence[Line], seeds: int, root: Path, say: Callable[[str], None]
+    exhibit: Exhibit,
+    schedule: Schedule,
+    lines: Sequence[Line],
+    seeds: int,
+    known: Mapping[str, Path],
+    say: Callable[[str], None],
 ) -> Result:
-    """The numbers of an exhibit that finished runs under ``root`` give, for seeds 0 .. ``seeds`` - 1."""
-    known = {k: folder for k, folder in held(root).items() if (folder / "summary.json").is_file()}
+    """The numbers of an exhibit that the runs ``known`` give as far as they are finished, for the first seeds."""
     rows: dict[tuple[str, str], ResultRow] = {}
     for line in lines:
-        found = [(seed, known[k]) for seed in range(seeds) if (k := key(seeded(line, seed))) in known]
+        found = [(seed, run) for seed in range(seeds) if (run := taken(known, seeded(line, seed)))]
         if line.measure is not None:
             found = [(seed, folder) for seed, folder in found if measurable(folder, line.measure, say)]
         row = _row(line, dict(found))
@@ -65,6 +69,7 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         tuple(summary.epochs for summary in summaries if summary.epochs is not None),
         tuple(hardware_of(summary.environment) for summary in summaries),
         line.judged,
+        tuple(RunFolder(folder).experiment().runtime.precision for folder in found.values()),
     )
 
 
@@ -78,6 +83,7 @@ def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
         (*a.epochs, *b.epochs),
         (*a.hardware, *b.hardware),
         a.judged,
+        (*a.precisions, *b.precisions),
     )
 
 
@@ -102,9 +108,9 @@ def hardware_of(e: Mapping[str, str]) -> str:
     return f"{device}, {e.get('threads', '?')} thread(s), torch {e.get('torch', '?')}, {version}"
 
 
-def write(exhibit: Exhibit, result: Result, lines: Sequence[Line], root: Path) -> list[Path]:
+def write(exhibit: Exhibit, result: Result, lines: Sequence[Line], known: Mapping[str, Path], root: Path) -> list[Path]:
     """Markdown, CSV, SVG figures and an HTML page in ``root``; returns what was written, the page first."""
-    runs = _first_runs(lines, root)
+    runs = _first_runs(lines, known)
     if exhibit.figure == "gates":  # a run that could not be measured has nothing to show
         runs = {group: run for group, run in runs.items() if (run / "gates.json").is_file()}
     figures = figures_of(exhibit.figure, result, runs)
@@ -123,12 +129,10 @@ def stem_of(name: str, schedule: str) -> str:
     return name if schedule == "short" else f"{name}-{schedule}"
 
 
-def _first_runs(lines: Sequence[Line], root: Path) -> dict[str, Path]:
+def _first_runs(lines: Sequence[Line], known: Mapping[str, Path]) -> dict[str, Path]:
     """The first finished run of each group, for figures that look at one."""
-    known = held(root)
     found: dict[str, Path] = {}
     for line in lines:
-        run = known.get(key(line.experiment))
-        if run is not None and (run / "summary.json").is_file():
+        if run := taken(known, line.experiment):
             found.setdefault(line.group, run)
     return found
