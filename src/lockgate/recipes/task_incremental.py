@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from lockgate.config import Experiment
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule, names, preset, task_by_task
 from lockgate.report.paper import TASK_INCREMENTAL
 from lockgate.report.results import AVERAGE
@@ -22,7 +21,7 @@ EPOCHS = {"mnist": 10}
 """Of the short schedule, where all rows of the table have others than the preset's."""
 
 
-def experiment(schedule: Schedule, method: str, dataset: str) -> Any:
+def experiment(schedule: Schedule, method: str, dataset: str) -> Experiment:
     """The experiment behind a row."""
     changes = {"epochs": EPOCHS[dataset]} if schedule == "short" and dataset in EPOCHS else {}
     return preset(schedule, method, dataset, **changes)
