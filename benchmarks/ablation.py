@@ -1,6 +1,7 @@
 """What each option of the `short` preset brings: the printed method, then one option after another.
 
-    python benchmarks/ablation.py --root RUNS [--seeds N] [--jobs N] [--per-class N] [--buffer C] [--no-run]
+    python benchmarks/ablation.py --root RUNS [--seeds N] [--jobs N] [--per-class N] [--buffer C] [--precision P]
+                                  [--no-run]
 
 Class-incremental Split MNIST, episodic memory. Every row has all options of the rows above it; the last one is the
 preset. Optimiser, rate, epochs and sparsity are the preset's in all rows. By default 500 images a class in batches of
@@ -15,9 +16,9 @@ import dataclasses
 import json
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from lockgate.config import Experiment
+from lockgate.config import Experiment, Precision
 from lockgate.recipes.exhibit import Line, preset, without_task
 from lockgate.sweep.local import carry_out
 from lockgate.sweep.plan import Job, jobs
@@ -98,12 +99,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--per-class", type=int, default=500)
     parser.add_argument("--buffer", type=int, default=500)
+    parser.add_argument("--precision", choices=get_args(Precision), default="32-true", help="of new runs")
     parser.add_argument("--no-run", action="store_true", help="only write the table of what is finished")
     given = parser.parse_args()
     wanted = {}
     for name, experiment in rows(given.per_class, given.buffer).items():
         line = Line("ablation", name, (), (), experiment, without_task)
-        wanted[name] = jobs([line], "short", given.seeds, given.root)
+        wanted[name] = jobs([line], "short", given.seeds, given.root, precision=given.precision)
     if not given.no_run:
         carry_out([job for found in wanted.values() for job in found], given.jobs, lambda text: print(text, flush=True))
     columns = ("", "no task given", "task given", "filters (conv1, conv2, conv3)", "minutes", "past answers")

@@ -10,9 +10,10 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from lockgate import cli_model, flags
+from lockgate.config import Precision
 from lockgate.errors import ConfigError, LockgateError, RunFolderError, UnknownNameError
 from lockgate.stopping import asked_to_stop
 from lockgate.version import __version__
@@ -109,9 +110,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
     again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
     again.add_argument("--results", type=Path, help="folder to keep results apart from their runs, and to find them in")
-    again.add_argument(
-        "--precision", choices=("32-true", "bf16-mixed", "16-mixed"), default="32-true", help="of new runs"
-    )
+    again.add_argument("--precision", choices=get_args(Precision), default="32-true", help="of new runs")
     again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
     again.set_defaults(call=_reproduce)
     cli_model.add(commands)
