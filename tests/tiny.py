@@ -40,7 +40,13 @@ _BASE: dict[str, Any] = {
 _CCGN: dict[str, Any] = {"open_bias": 0.0, "patience": 1, "gate_lr": 2.0, "park": 0.2, "look": 4}
 SETTLING: dict[str, Any] = {"patience": 0, "earned": True, "settle": 0.5, "offer": 0.5}
 """Parking for good, held statistics and the filters on offer are state that must survive."""
-_GAN: dict[str, Any] = {"gan_width": 0.02, "gan_iterations": 3, "gan_critic_steps": 2, "gan_batch_size": 8}
+_GAN: dict[str, Any] = {
+    "gan_width": 0.02,
+    "gan_iterations": 3,
+    "gan_critic_steps": 2,
+    "gan_batch_size": 8,
+    "gan_average": 0.5,
+}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "ccgn": _CCGN,
     "ccgn-episodic": {**_CCGN, "buffer": 20, "shift": 1},

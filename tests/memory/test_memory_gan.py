@@ -407,3 +407,56 @@ def test_samples_come_to_look_like_the_data_and_like_both_kinds_of_it():
     assert before > 80
     assert after < 40  # the mean of the two kinds, which is neither, is 45 away
     assert met == {0, 1}
+
+
+# -- the mean of a generator's weights ---------------------------------------------------------------------------------
+
+
+def _averaged(shape: Shape, window: int, iterations: int) -> tuple[WGANGP, list[dict[str, Tensor]]]:
+    """A GAN after some iterations, and what its generator was after each of them."""
+    torch.manual_seed(0)
+    gan = WGANGP(make_generator(shape, 0.02), make_critic(shape, 0.02), 2, 1, window)
+    optimiser = torch.optim.Adam(gan.parameters(), lr=1e-2)
+    seen = []
+    for gan.step in range(3 * iterations):
+        batch = Batch(torch.randint(0, 256, (4, *shape), dtype=torch.uint8), torch.zeros(4), torch.zeros(4))
+        optimiser.zero_grad()
+        torch.stack(list(gan.loss(batch).values())).sum().backward()
+        optimiser.step()
+        gan.after_step()
+        if gan.rounds.is_generators(gan.step):
+            seen.append({name: value.clone() for name, value in gan.generator.state_dict().items()})
+    return gan, seen
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 8, 8)], ids=str)  # without and with BatchNorm
+def test_the_mean_follows_the_generator_step_by_step(shape: Shape):
+    window = 3
+    gan, seen = _averaged(shape, window, 5)
+    truth = seen[0]
+    for n, now in enumerate(seen[1:], 2):
+        truth = {
+            name: old + (now[name] - old) / min(n, window) if old.is_floating_point() else now[name]
+            for name, old in truth.items()
+        }
+    assert gan.kept is gan.mean
+    for name, value in gan.kept.state_dict().items():
+        assert torch.allclose(value, truth[name], atol=1e-6), name
+    assert not any(p.requires_grad for p in gan.kept.parameters())
+
+
+def test_within_its_window_the_mean_is_the_plain_one():
+    gan, seen = _averaged((1, 28, 28), 10, 4)
+    for name, value in gan.kept.state_dict().items():
+        assert torch.allclose(value, torch.stack([weights[name] for weights in seen]).mean(0), atol=1e-6)
+
+
+def test_without_a_window_the_last_weights_are_kept_and_nothing_else_is_stored():
+    gan, _ = _averaged((1, 28, 28), 0, 1)
+    assert gan.kept is gan.generator
+    assert {name.split(".")[0] for name in gan.state_dict()} == {"generator", "critic"}
+
+
+def test_a_mean_learns_as_its_generator_would_without_it():
+    (one, _), (other, _) = (_averaged((1, 28, 28), window, 3) for window in (0, 2))
+    assert all(torch.equal(a, b) for a, b in zip(one.generator.parameters(), other.generator.parameters(), strict=True))

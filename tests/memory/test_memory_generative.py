@@ -321,3 +321,18 @@ def test_a_task_of_a_single_image_can_be_learnt(scenario: Scenario):
     memory = GenerativeMemory(dataclasses.replace(SCHEDULE, batch_size=1), mix_real=False)
     learn(memory, task)
     assert memory.sample(0, 3, seeded(0))[0].shape == (3, *SHAPE)
+
+
+def test_a_mean_of_weights_makes_the_images_during_the_task_and_after_it(scenario: Scenario):
+    memory = GenerativeMemory(dataclasses.replace(SCHEDULE, average=0.5))
+    learn(memory, scenario.tasks[0])
+    gan = memory.gan
+    assert gan is not None
+    assert gan.mean is not None
+    noise = torch.randn(4, LATENT, generator=seeded(0))
+    mean, last = generate(gan.mean, noise), generate(gan.generator, noise)
+    assert not torch.equal(mean, last)
+    assert torch.equal(memory.sample(0, 4, seeded(0))[0], mean)
+    memory.end_task(scenario.tasks[0], seeded(0))
+    assert torch.equal(memory.sample(0, 4, seeded(0))[0], mean)
+    assert memory.kept_bytes == sum(p.numel() for p in gan.generator.parameters()) * 4  # one of the two, not both

@@ -21,9 +21,8 @@ class ConditionalMemory(GenerativeMemory):
 
     def make_gan(self, image_shape: tuple[int, int, int], classes: int) -> ACGAN:
         """A new generator and its critic."""
-        plan = self.schedule
-        critic = ClassCritic(image_shape, classes, plan.width)
-        return ACGAN(self.make_generator(image_shape, classes), critic, plan.critic_steps, plan.penalty_every)
+        critic = ClassCritic(image_shape, classes, self.schedule.width)
+        return self.schedule.made(ACGAN, self.make_generator(image_shape, classes), critic)
 
     def sample(self, task: int, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """Generated images of ``task``, of each of its classes alike, with the labels they were made from."""

@@ -39,9 +39,8 @@ class GenerativeMemory(Memory):
 
     def make_gan(self, image_shape: tuple[int, int, int], classes: int) -> WGANGP:
         """A new generator and its critic."""
-        plan = self.schedule
-        generator = self.make_generator(image_shape, classes)
-        return WGANGP(generator, make_critic(image_shape, plan.width), plan.critic_steps, plan.penalty_every)
+        critic = make_critic(image_shape, self.schedule.width)
+        return self.schedule.made(WGANGP, self.make_generator(image_shape, classes), critic)
 
     def begin_task(self, task: Task) -> None:
         """A new generator and its critic."""
@@ -84,12 +83,12 @@ class GenerativeMemory(Memory):
         if task < len(self.generators):
             return cast(Generator, self.generators[task])
         assert self.gan is not None
-        return self.gan.generator
+        return self.gan.kept
 
     def end_task(self, task: Task, rng: torch.Generator) -> None:
         """Keep the generator, drop its critic."""
         assert self.gan is not None
-        self.generators.append(self.gan.generator)
+        self.generators.append(self.gan.kept)
         self.gan = None
 
     def picture(self) -> Tensor:

@@ -69,11 +69,6 @@ class ACGAN(WGANGP):
     generator: ConditionalGenerator
     critic: ClassCritic
 
-    def __init__(
-        self, generator: ConditionalGenerator, critic: ClassCritic, critic_steps: int, penalty_every: int
-    ) -> None:
-        super().__init__(generator, critic, critic_steps, penalty_every)
-
     def generator_losses(self, batch: Batch) -> Losses:
         """On as many images as ``batch`` has, of any class."""
         y = torch.randint(self.generator.classes, (len(batch.y),), device=batch.y.device)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from lockgate.config import OptimConfig, option
+from lockgate.memory.gan.nets import Generator
+from lockgate.memory.gan.wgan_gp import WGANGP
 from lockgate.trainee import Phase, Trainee
 from lockgate.types import Examples
 
 ROUND = 100
 """Iterations that one epoch of generator training counts."""
+
+Gan = TypeVar("Gan", bound=WGANGP)
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class GanSchedule:
     penalty_every: int
     batch_size: int
     lr: float
+    average: float = 0.0
 
     @property
     def epochs(self) -> int:
@@ -41,6 +47,15 @@ class GanSchedule:
     def steps(self) -> int:
         """Critic and generator steps of one GAN."""
         return self.epochs * self.steps_per_epoch
+
+    @property
+    def window(self) -> int:
+        """Iterations whose mean is kept."""
+        return math.ceil(self.average * self.iterations)
+
+    def made(self, kind: type[Gan], generator: Generator, critic: nn.Module) -> Gan:
+        """A GAN of this schedule."""
+        return kind(generator, critic, self.critic_steps, self.penalty_every, self.window)
 
     def phase(self, task: int, trainee: Trainee, data: Examples, picture: Callable[[], Tensor]) -> Phase:
         """Training of the generator of ``task`` on real images ``data``."""
@@ -67,6 +82,13 @@ class GanOptions:
     gan_penalty_every: int = option(2, "Critic steps between two gradient penalties. Paper: 1, in each.", ge=1)
     gan_batch_size: int = option(32, "Images in a step of the GAN. Paper: 64.", ge=2)
     gan_lr: float = option(1e-3, "Learning rate of the GAN. Paper: 1e-4.", gt=0)
+    gan_average: float = option(
+        0.0,
+        "Keep the running mean of a generator's weights over about this share of its iterations. Paper: 0, the last "
+        "weights. Without effect on dgm.",
+        ge=0,
+        le=1,
+    )
 
     @property
     def gan(self) -> GanSchedule:
@@ -78,4 +100,5 @@ class GanOptions:
             self.gan_penalty_every,
             self.gan_batch_size,
             self.gan_lr,
+            self.gan_average,
         )
