@@ -18,7 +18,7 @@ from lockgate.report import paper
 from lockgate.report.exhibit_figures import alone, by_buffer, by_memory
 from lockgate.report.exhibit_page import figures_of, page
 from lockgate.report.gate_figure import firing
-from lockgate.report.results import Number, Result, ResultRow
+from lockgate.report.results import Number, Result, ResultRow, machines, ours
 from lockgate.report.tables import csv_text, markdown, reproduction
 
 CHROMIUM = shutil.which("chromium")
@@ -246,3 +246,23 @@ def test_a_measurement_of_gates_is_drawn_from_the_run_folder(tmp_path):
     made = result(row("ours", share=(None, 0.5)), unit="share of gates")
     assert figures_of("gates", made, {"mnist": tmp_path})["mnist"][0].title == "Gates of conv1"
     assert figures_of("gates", made, {})["mnist"] == []
+
+
+def test_what_cannot_differ_between_seeds_has_no_deviation():
+    assert ours(Number(None, {0: 1.5, 1: 1.5})) == "1.5000"
+    assert ours(Number(None, {0: 1.5, 1: 1.7})) == "1.6000 ± 0.1414"
+
+
+def test_a_machine_is_named_once_with_its_commits():
+    made_on = [("A, torch 2 at abc", "A, torch 2 at def"), ("B, torch 2",), ("A, torch 2 at abc", "B, torch 2 at abc")]
+    rows = [ResultRow("g", "r", {}, (), (), hardware) for hardware in made_on]
+    assert machines(rows) == ["A, torch 2 at abc, def", "B, torch 2 at abc"]
+
+
+def test_a_row_says_its_epochs_and_any_reduced_precision():
+    def row(*precisions: str) -> str:
+        return ResultRow("g", "r", {}, (), (8, 8), (), precisions=precisions).schedule
+
+    assert row("32-true", "32-true") == "8"
+    assert row("32-true", "bf16-mixed") == "8 · bf16-mixed"
+    assert ResultRow("g", "r", {}, (), (), ()).schedule == "–"

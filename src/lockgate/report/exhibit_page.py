@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lockgate.report import exhibit_figures as draw
 from lockgate.report.gate_figure import firing
 from lockgate.report.page import address, environment
-from lockgate.report.results import Result, ours, printed
+from lockgate.report.results import Result, machines, ours, printed
 from lockgate.report.schema import Picture
 from lockgate.report.svg import Figure
 
@@ -69,7 +69,7 @@ def page(result: Result, figures: Figures, pictures: Mapping[str, Sequence[Shown
             figures=figures,
             pictures=pictures,
             commands=list(dict.fromkeys(command for row in result.rows for command in row.commands)),
-            hardware=list(dict.fromkeys(machine for row in result.rows for machine in row.hardware)),
+            hardware=machines(result.rows),
             ours=ours,
             printed=printed,
         )

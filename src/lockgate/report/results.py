@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,6 +20,8 @@ OURS = "ours"
 NOT_JUDGED = ("MiB",)
 """Columns that say what a number was bought with."""
 
+COMMIT = " at "
+"""What stands before the commit in a row's hardware."""
 FULL = "32-true"
 """The precision that needs no mention."""
 
@@ -177,12 +179,20 @@ class Result:
         return right, pairs
 
 
+def machines(rows: Iterable[ResultRow]) -> list[str]:
+    """What the runs behind ``rows`` were made on, each once, its commits together."""
+    commits: dict[str, dict[str, None]] = {}
+    for machine, _, commit in (made_on.partition(COMMIT) for row in rows for made_on in row.hardware):
+        commits.setdefault(machine, {}).update({commit: None} if commit else {})
+    return [machine + (COMMIT + ", ".join(found) if found else "") for machine, found in commits.items()]
+
+
 def ours(number: Number) -> str:
     """Our number, with its deviation over seeds."""
     if number.mean is None:
         return "not run"
     digits = 4 if number.mean < 2 else 3
-    spread = "" if number.deviation is None else f" ± {number.deviation:.{digits}f}"
+    spread = f" ± {number.deviation:.{digits}f}" if number.deviation else ""  # none where seeds cannot differ: bytes
     return f"{number.mean:.{digits}f}{spread}"
 
 

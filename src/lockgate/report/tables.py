@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from lockgate.report.results import Result, ResultRow, ours, printed
+from lockgate.report.results import Result, ResultRow, machines, ours, printed
 
 HEAD = """# Reproduction
 
@@ -84,7 +84,7 @@ def _exhibit(result: Result) -> Iterator[str]:
             yield f"| {row.name} | {' | '.join(cells)} | {row.schedule} | {seeds} |"
         commands = list(dict.fromkeys(command for row in rows for command in row.commands))
         if commands:
-            hardware = "; ".join(dict.fromkeys(machine for row in rows for machine in row.hardware))
+            hardware = "; ".join(machines(rows))
             yield ""
             yield f"<details><summary>Commands and hardware</summary>\n\n{hardware}\n\n```"
             yield from commands

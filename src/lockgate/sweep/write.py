@@ -12,7 +12,7 @@ from lockgate.recipes.exhibit import Exhibit, Line, Schedule
 from lockgate.report import records
 from lockgate.report.exhibit_figures import alone
 from lockgate.report.exhibit_page import figures_of, page, pictures_of
-from lockgate.report.results import Number, Result, ResultRow
+from lockgate.report.results import COMMIT, Number, Result, ResultRow
 from lockgate.report.tables import csv_text, markdown
 from lockgate.sweep.measure import measurable, measure
 from lockgate.sweep.plan import seeded, taken
@@ -104,7 +104,7 @@ def hardware_of(e: Mapping[str, str]) -> str:
     gpu = e.get("cuda") if str(e.get("device", "cuda")).startswith("cuda") else None  # there may be one not used
     device = gpu if gpu not in (None, "None") else e.get("cpu", "unknown processor")
     commit = e.get("commit") if e.get("commit") not in (None, "None") else None
-    version = f"lockgate {e.get('lockgate', '?')}" + (f" at {commit}" if commit else "")
+    version = f"lockgate {e.get('lockgate', '?')}" + (f"{COMMIT}{commit}" if commit else "")
     return f"{device}, {e.get('threads', '?')} thread(s), torch {e.get('torch', '?')}, {version}"
 
 
