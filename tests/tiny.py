@@ -49,8 +49,8 @@ _GAN: dict[str, Any] = {
 }
 _OPTIONS: dict[str, dict[str, Any]] = {
     "ccgn": _CCGN,
-    "ccgn-episodic": {**_CCGN, "buffer": 20, "shift": 1},
-    "ccgn-generative": {**_CCGN, **_GAN},
+    "ccgn-episodic": {**_CCGN, "buffer": 20, "shift": 1, "refit": 3},
+    "ccgn-generative": {**_CCGN, **_GAN, "hidden": 10, "refit": 2},
     "dgm": _GAN,
     "cgen": _GAN,
     "icarl": {"buffer": 20},

@@ -364,9 +364,8 @@ def test_no_real_image_enters_the_task_loss_unless_the_flaw_is_asked_for(mix_rea
 def test_generated_images_of_a_task_come_from_its_own_generator_and_are_new_every_epoch():
     learner, _ = in_third("ccgn-generative")
     made = {}
-    generators = [*learner.memory.generators, learner.memory.gan.generator]
-    for t, generator in enumerate(generators):
-        generator.net.register_forward_hook(lambda _, __, out, t=t: made.__setitem__(t, out))
+    for t in range(3):
+        learner.memory.generator(t).net.register_forward_hook(lambda _, __, out, t=t: made.__setitem__(t, out))
     for epoch in (0, 1):
         learner.epoch = epoch
         pool = learner.pool()

@@ -137,6 +137,7 @@ class Run:
         steps = [  # of each stage
             self.learner.preparation_steps
             + self.learner.task_steps(self.experiment.epochs * steps_per_epoch(size, optim.batch_size))
+            + self.learner.completion_steps
             if size  # else it was learnt long ago, from images that are not here
             else 0
             for size in sizes
@@ -188,9 +189,21 @@ class Run:
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)
         ranks.share_state(self.learner)
+        self._complete(label, task)
         self._record_task(label, index, ended)
         self._save("task", {"stage": index + 1, "seconds": 0.0, **self.records.meta()})
         self._before = 0.0
+
+    def _complete(self, label: str, task: Task) -> None:
+        """What is left to train: short, with no checkpoints: killed, it is done anew, as ``end_task`` is."""
+        phase = self.learner.completion(task)
+        if phase is None:
+            return
+        self.progress.stage(f"{label}  {phase.place[-1]}")
+        fit = Fit(self.fabric, phase, self.experiment, FitState(), lambda _: None, self.progress, self.folder.advice)
+        fit.run(functools.partial(self._record_epoch, label, phase))
+        phase.trainee.requires_grad_(False)
+        ranks.share_state(self.learner)
 
     def _begin(self, task: Task) -> tuple[list[Phase], int, FitState]:
         """Call ``begin_task``; what to train, and from where if the run was killed inside this task."""

@@ -35,8 +35,9 @@ class EpisodicMemory(Memory):
         return Examples(self.x, self.y, self.task)
 
     def draw(self, current: Examples, counts: Tensor, rng: torch.Generator) -> Examples:
-        """Kept images of past tasks, real ones of the current task."""
-        now = len(counts) - 1
+        """Kept images of past tasks; of the current task any, or when it has ended, kept ones too."""
+        newest = len(counts) - 1
+        now = newest if not bool((self.task == newest).any()) else None
         parts = []
         for task, count in enumerate(counts.tolist()):
             source = current if task == now else self.examples

@@ -2,7 +2,7 @@
 
 begin_task -> preparation
     -> { loss -> backward -> after_backward -> clip -> before_step -> step -> after_step }
--> end_task -> predict
+-> end_task -> completion -> predict
 """
 
 from __future__ import annotations
@@ -119,6 +119,15 @@ class Learner(Trainee):
     def preparation(self, task: Task) -> Phase | None:
         """What has to be trained before ``task`` itself, if anything: what its memory needs."""
         return None if self.memory is None else self.memory.preparation(task)
+
+    @property
+    def completion_steps(self) -> int:
+        """Steps that ``completion`` takes, each task."""
+        return 0
+
+    def completion(self, task: Task) -> Phase | None:
+        """What is trained after ``end_task``, if anything. Short: a run that is killed in it does it anew."""
+        return None
 
     def schedule(self, phase: Phase) -> Phase:
         """How the task itself is trained: as ``phase`` says, unless the method has a schedule of its own."""

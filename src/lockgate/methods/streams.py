@@ -24,9 +24,10 @@ from lockgate.backbones.base import Backbone
 from lockgate.backbones.task_classifier import TaskClassifier
 from lockgate.config import option
 from lockgate.memory.base import Memory
+from lockgate.methods import refit
 from lockgate.methods.ccgn import BATCH, CCGN, CCGNOptions
 from lockgate.randomness import generator, spawn, spawn_seed
-from lockgate.trainee import evaluating
+from lockgate.trainee import Phase, evaluating
 from lockgate.types import Batch, Examples, Losses, Task
 
 JUDGED = 256
@@ -43,6 +44,13 @@ class StreamsOptions(CCGNOptions):
     )
     targets: Literal["task", "class"] = option(
         "task", "What the task classifier tells apart: tasks (the paper), or classes, summed up by task."
+    )
+    hidden: int = option(64, "Hidden units of the task classifier. Paper: 64.", ge=1)
+    refit: int = option(
+        0,
+        "Steps in which the task classifier is fitted once more after a task, when no feature changes any more; needs "
+        "the seal. Paper: 0.",
+        ge=0,
     )
     rehearsal: int = option(0, "Images in a rehearsal batch; 0: as many as in a batch of the task.", ge=0)
     shift: int = option(0, "Move each image that the task classifier sees by up to this many pixels. Paper: 0.", ge=0)
@@ -79,7 +87,7 @@ class Streams(CCGN):
         self, backbone: Backbone, options: StreamsOptions, image_shape: tuple[int, int, int], standardise: bool
     ) -> None:
         super().__init__(backbone, options, image_shape, standardise)
-        self.task_classifier = TaskClassifier()
+        self.task_classifier = TaskClassifier(options.hidden)
         self.memory = self.make_memory()
         self._pool: Pool | None = None
         self._pool_epoch = -1
@@ -114,6 +122,27 @@ class Streams(CCGN):
         self._pool = None
 
     @property
+    def completion_steps(self) -> int:
+        """Those of the refit."""
+        return self.options.refit
+
+    @torch.no_grad()
+    def completion(self, task: Task) -> Phase | None:
+        """Fit the task classifier once more: all streams are sealed now, and what feeds it never changes again."""
+        tasks = len(self.heads)
+        if not self.options.refit or not self.options.seal or tasks < 2:
+            return None
+        x, examples = self._drawn(refit.images(self.options.refit), generator(self._pool_seed, "refit"))
+        device = self.input.mean.device
+        with evaluating(self), torch.autocast(device.type, enabled=False):
+            target = self.target(examples, known=tasks)
+            parts = [self.streams(part.to(device)) for part in torch.split(x, BATCH)]
+            past = torch.cat([self._open_parts(streams[:-1], streams[-1]) for streams in parts])
+            newest = torch.cat([streams[-1] for streams in parts])
+        classifier, columns = self.task_classifier, self._columns()
+        return refit.phase(task.id, classifier, columns, past, newest, target.to(device), self.options.refit)
+
+    @property
     def inference(self) -> str:
         """The paper's argmax or the joint probability."""
         return self.options.inference
@@ -141,16 +170,17 @@ class Streams(CCGN):
         """Outputs of the task classifier for a task of so many classes: one, or one for each of them."""
         return classes if self.options.targets == "class" else 1
 
-    def target(self, examples: Examples) -> Tensor:
+    def target(self, examples: Examples, known: int | None = None) -> Tensor:
         """The output of the task classifier that is right for each image: its task, or its class among all seen.
 
         Generated images have no classes. Past tasks tell those of their own: nothing could do it better, and with the
-        seal the answer never changes. The newest will, step by step, while it learns them: -1.
+        seal the answer never changes. The newest will, step by step, while it learns them: -1. ``known``: how many
+        tasks are learnt.
         """
         if self.options.targets == "task":
             return examples.task
-        newest, y = len(self.heads) - 1, examples.y.clone()
-        for task in range(newest):
+        y = examples.y.clone()
+        for task in range(len(self.heads) - 1 if known is None else known):
             rows = torch.nonzero((y < 0) & (examples.task == task)).flatten()
             for part in torch.split(rows, BATCH):
                 y[part] = self.logits(examples.x[part].to(self.input.mean.device), task).argmax(1).to(y.device)
@@ -251,9 +281,9 @@ class Streams(CCGN):
         examples = self.memory.all(current) if not self._augmented else None
         if examples is None:
             wanted = self.steps * count * ranks.world_size() or len(current)  # as many as the epoch will show
-            counts = torch.full((tasks,), -(-wanted // tasks))
-            examples = self.memory.draw(current, counts, rng)
-        x = warp(shift(examples.x, self.options.shift, rng), self.options.warp, rng)
+            x, examples = self._drawn(wanted, rng)
+        else:
+            x = examples.x
         device = self.input.mean.device
         # Always in evaluation mode, and in full precision, as when it is tested.
         with torch.autocast(device.type, enabled=False):
@@ -264,6 +294,12 @@ class Streams(CCGN):
         y, task, target = (part.to(device) for part in (examples.y, examples.task, target))
         nameless = bool((target < 0).any())
         return Pool(x.to(device), y, task, target, nameless, past, sizes.cumsum(0) - sizes, sizes)
+
+    def _drawn(self, wanted: int, rng: torch.Generator) -> tuple[Tensor, Examples]:
+        """Images of all tasks alike, about ``wanted`` in all, as they are to be seen and as they were drawn."""
+        counts = torch.full((len(self.heads),), -(-wanted // len(self.heads)))
+        examples = self.memory.draw(self._current, counts, rng)
+        return warp(shift(examples.x, self.options.shift, rng), self.options.warp, rng), examples
 
     def _past(self, x: Tensor) -> Tensor:
         standard = self.input(x)

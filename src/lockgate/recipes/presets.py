@@ -15,7 +15,7 @@ GENERATIVE = ("ccgn-generative", "dgm", "cgen")
 REPLAY = ("full-replay", "icarl", "agem")
 """Rivals that see real images of past tasks again."""
 
-_OWN = ("ours", "streams", "episodic", "generative", "cgen")
+_OWN = ("ours", "streams", "episodic", "fakes", "generative", "cgen")
 """Keys of a row of presets that are for some methods only."""
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
@@ -85,8 +85,11 @@ _SHORT: dict[str, dict[str, Any]] = {
             "rehearsal": 32,
             "shift": 2,
             "warp": 0.15,
+            "hidden": 256,
+            "refit": 2000,
         },
         "episodic": {"targets": "class", "sparsity": 0.5},  # the paper's: more filters, more to tell tasks apart by
+        "fakes": {"gan_iterations": 3000, "gan_average": 0.05},
         "cgen": {"epochs": 4},  # its network computes all filters, and its images
     },
     "svhn": {
@@ -149,6 +152,8 @@ def _experiment(
         ours |= row.get("streams", {})
     if method == "ccgn-episodic":
         ours |= row.get("episodic", {})
+    if method == "ccgn-generative":
+        ours |= row.get("fakes", {})
     if method in GENERATIVE:
         ours |= generators
         common |= row.get("generative", {})
