@@ -85,10 +85,9 @@ _SHORT: dict[str, dict[str, Any]] = {
             "rehearsal": 32,
             "shift": 2,
             "warp": 0.15,
-            "hidden": 256,
-            "refit": 2000,
         },
-        "episodic": {"targets": "class", "sparsity": 0.5},  # the paper's: more filters, more to tell tasks apart by
+        # The paper's sparsity: more filters, more to tell tasks apart by.
+        "episodic": {"targets": "class", "sparsity": 0.5, "hidden": 256, "refit": 2000},
         "fakes": {"gan_iterations": 3000, "gan_average": 0.05},
         "cgen": {"epochs": 4},  # its network computes all filters, and its images
     },
