@@ -37,6 +37,8 @@ PRINTED: dict[Change, Any] = {
     ("options", "settle"): 0.0,
     ("optim", "selection"): "objective",
     ("options", "targets"): "task",
+    ("options", "hidden"): 64,
+    ("options", "refit"): 0,
 }
 """What the paper says, or is silent about, where the preset says something else."""
 
@@ -53,6 +55,8 @@ STEPS: dict[str, tuple[Change, ...]] = {
         ("optim", "selection"),
     ),
     "+ targets: class": (("options", "targets"),),
+    "+ hidden: 256 units in the task classifier": (("options", "hidden"),),
+    "+ refit: it is fitted once more after each task": (("options", "refit"),),
 }
 
 
