@@ -220,7 +220,7 @@ def test_rehearsal_is_uniform_over_tasks_and_over_the_images_of_a_task(method, c
     torch.manual_seed(0)
     seen, more = torch.zeros(len(pool.x)), torch.zeros(3)
     for _ in range(400):
-        rows = learner._rows(pool, count)
+        rows = pool.rows(count, at_random=learner.training)
         tasks = torch.bincount(pool.target[rows], minlength=3)
         assert tasks.sum() == count
         assert tasks.max() - tasks.min() <= 1
@@ -236,7 +236,7 @@ def test_images_of_a_small_and_of_a_large_task_come_equally_often_within_the_tas
     pool = learner.pool()
     assert pool.sizes.tolist() == [3, 3, 36]
     torch.manual_seed(0)
-    seen = sum(torch.bincount(learner._rows(pool, 108), minlength=42) for _ in range(200))
+    seen = sum(torch.bincount(pool.rows(108, at_random=True), minlength=42) for _ in range(200))
     assert seen[:6].tolist() == pytest.approx([2400] * 6, rel=0.1)  # 200 * 36 draws of each task
     assert seen[6:].tolist() == pytest.approx([200] * 36, rel=0.35)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,7 @@ from lockgate.config import option
 from lockgate.memory.base import Memory
 from lockgate.methods import refit
 from lockgate.methods.ccgn import BATCH, CCGN, CCGNOptions
+from lockgate.methods.pool import Pool
 from lockgate.randomness import generator, spawn, spawn_seed
 from lockgate.trainee import Phase, evaluating
 from lockgate.types import Batch, Examples, Losses, Task
@@ -61,19 +62,6 @@ class StreamsOptions(CCGNOptions):
         ge=0,
         lt=1,
     )
-
-
-class Pool(NamedTuple):
-    """Images to rehearse on, with what past streams make of them."""
-
-    x: Tensor  # (N, C, H, W) uint8, ordered by task
-    y: Tensor  # (N,) int64, label within its task; -1: generated, it has none
-    task: Tensor  # (N,) int64
-    target: Tensor  # (N,) int64, output of the task classifier; -1: not known yet
-    nameless: bool  # whether some are not
-    past: Tensor  # (N, P), features of past streams at the channels they can open
-    starts: Tensor  # (tasks,), the first image of each task
-    sizes: Tensor  # (tasks,), images of each task
 
 
 class Streams(CCGN):
@@ -199,7 +187,7 @@ class Streams(CCGN):
         """
         count = -(-self.options.rehearsal // ranks.world_size()) or count  # of this rank
         pool = self.pool(count)
-        rows = self._rows(pool, count if self.training else max(count, JUDGED)).to(pool.x.device)
+        rows = pool.rows(count if self.training else max(count, JUDGED), at_random=self.training).to(pool.x.device)
         newest = len(self.heads) - 1
         with evaluating(*self._deciding(newest)):
             current = self.backbone(self.input(pool.x[rows]), newest).features
@@ -305,15 +293,6 @@ class Streams(CCGN):
         standard = self.input(x)
         past = [self.backbone(standard, t).features for t in range(len(self.heads) - 1)]
         return self._open_parts(past, past[0])
-
-    def _rows(self, pool: Pool, count: int) -> Tensor:
-        """Rows of a rehearsal batch: tasks in turn, images at random; in evaluation always the same rows."""
-        held = torch.nonzero(pool.sizes).flatten()  # a tiny buffer holds nothing of some tasks
-        turn, luck = torch.zeros(()), torch.arange(count) / count
-        if self.training:
-            turn, luck = torch.randint(len(held), ()), torch.rand(count)
-        task = held[(torch.arange(count) + turn.long()) % len(held)]
-        return pool.starts[task] + (luck * pool.sizes[task]).long().clamp(max=pool.sizes[task] - 1)
 
     # -- what the run asks -------------------------------------------------------------------------------------------
 
