@@ -13,9 +13,10 @@ import tiny
 from lockgate.backbones.task_classifier import TaskClassifier
 from lockgate.engine.device import make_fabric
 from lockgate.engine.fit import Fit, FitState
+from lockgate.engine.loading import load
 from lockgate.engine.optim import make_optimiser
 from lockgate.engine.progress import Progress
-from lockgate.engine.run import run
+from lockgate.engine.run import resume, run
 from lockgate.methods import refit
 from lockgate.types import Batch
 
@@ -170,3 +171,22 @@ def test_a_run_notes_it_and_ends_with_nothing_left_to_learn(tmp_path: Path):
     assert [(e["event"], e["task"]) for e in events if e["event"] == "refit"] == [("refit", 1)]
     order = [e["event"] for e in events if e["task"] == 1]
     assert order.index("epoch") < order.index("refit") < order.index("task")
+
+
+def test_a_run_that_is_stopped_inside_it_ends_with_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    experiment, whole, cut = tiny.experiment("ccgn-episodic"), tmp_path / "whole", tmp_path / "cut"
+    run(experiment, whole)
+    learn = refit.Refit.loss
+
+    def stopped(self: refit.Refit, batch: Batch):
+        if self.step == 1:
+            raise KeyboardInterrupt
+        return learn(self, batch)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(refit.Refit, "loss", stopped)
+        run(experiment, cut)
+    resume(cut)
+    one, other = (load(folder)[0].state_dict() for folder in (whole, cut))
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)

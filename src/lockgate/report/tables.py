@@ -16,10 +16,10 @@ results` from what the runs left in `results/`; do not edit. (Summaries there th
 tables of an earlier version: the runs themselves were lost with their machine.) The `short` schedule trains a few
 epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are not meant to equal the paper's. On that
 schedule ResNet-18 starts 16 filters wide (the paper: 64) and, gated, may grow; GANs have a quarter of the supplement's
-width. Its settings were chosen on test accuracy of seed 0. "svhn" are digits cropped anew from the full-number images,
-so pixels differ slightly from the official crops. "Not run" is said of an exhibit's own settings; docs/results.md may
-have the same method by another schedule. Where a method has changed since the commit of a run, docs/results.md says so.
-Runs in another precision than fp32 say so beside their epochs.
+width. Its settings were chosen on test accuracy, mostly of seed 0. "svhn" are digits cropped anew from the full-number
+images, so pixels differ slightly from the official crops. "Not run" is said of an exhibit's own settings;
+docs/results.md may have the same method by another schedule. Where a method has changed since the commit of a run,
+docs/results.md says so. Runs in another precision than fp32 say so beside their epochs.
 
 *Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point
 (costs: at most 1.2 times) and, of a rival, no more than a point above it; and methods that the paper tells apart by
