@@ -61,19 +61,35 @@ def test_a_finished_run_of_any_precision_counts_the_full_one_first(exhibit: Exhi
     assert [job.folder for job in jobs([line], "short", 1, tmp_path)] == [half]
     whole = _finish(tmp_path / "whole", line.experiment)
     assert [job.folder for job in jobs([line], "short", 1, tmp_path)] == [whole]
-    assert taken(held(tmp_path), new.experiment) == half
+    in_half = dataclasses.replace(line, experiment=new.experiment)
+    assert taken(held(tmp_path), in_half, seed=0) == half
 
 
 def test_of_two_runs_alike_the_first_that_is_finished_counts(exhibit: Exhibit, tmp_path: Path) -> None:
     experiment = exhibit.lines("short")[-1].experiment
-    for place in ("root", "results"):
-        RunFolder(tmp_path / place / "run").create(experiment, "by hand")
     places = (tmp_path / "root", tmp_path / "results")
+    RunFolder(tmp_path / "root" / "run").create(experiment, "by hand")
     assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
-    (tmp_path / "results" / "run" / "summary.json").write_text("{}")
+    _finish(tmp_path / "results" / "run", experiment)
     assert held(*places) == {key(experiment): tmp_path / "results" / "run"}
     (tmp_path / "root" / "run" / "summary.json").write_text("{}")
     assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
+
+
+def test_nothing_is_run_where_results_are_kept(exhibit: Exhibit, tmp_path: Path) -> None:
+    line = exhibit.lines("short")[-1]
+    root, results = tmp_path / "root", tmp_path / "results"
+    RunFolder(results / "half kept").create(line.experiment, "by hand")
+    assert held(root, results) == {}
+    (job,) = jobs([line], "short", 1, root, results)
+    assert job.folder.parent == root
+
+    _finish(results / "kept", line.experiment)
+    costs = dataclasses.replace(line, measure="macs")  # nobody measured them, and the model is gone
+    (job,) = jobs([costs], "short", 1, root, results)
+    assert job.folder.parent == root
+    (results / "kept" / "macs.json").write_text("{}")
+    assert [job.folder for job in jobs([costs], "short", 1, root, results)] == [results / "kept"]
 
 
 def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:

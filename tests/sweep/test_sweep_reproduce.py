@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from lockgate.cli import main
 from lockgate.engine.run import run
 from lockgate.recipes.exhibit import Exhibit, Line, with_task
 from lockgate.report import records
-from lockgate.sweep import local, rays
+from lockgate.sweep import local, rays, reproduce
 from lockgate.sweep.keep import keep
 from lockgate.sweep.measure import measure
 from lockgate.sweep.plan import Job, jobs
@@ -39,11 +40,11 @@ def _long(tmp_path: Path) -> Job:
     return jobs([line], "short", 1, tmp_path)[0]
 
 
-def _kill_one(root: Path, killed: list[int]) -> None:
-    """Kill the first process that has written a checkpoint."""
+def _kill_one(root: Path, kill: signal.Signals, killed: list[int]) -> None:
+    """Send ``kill`` to the first process that has written a checkpoint."""
     for _ in range(600):
         if list(root.glob("*/checkpoints/*-fit")) and (found := _processes(root)):
-            os.kill(found[0], signal.SIGKILL)
+            os.kill(found[0], kill)
             killed.append(found[0])
             return
         time.sleep(0.05)
@@ -105,9 +106,36 @@ def test_what_was_measured_is_kept_with_the_results(tmp_path: Path) -> None:
     assert not list(folder.rglob("*.part"))
 
 
-def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None:
+def test_a_run_that_is_kept_anew_replaces_what_stood_for_it(tmp_path: Path) -> None:
+    """Whatever its folder is called: a default that was added since gives it another name."""
+    results = tmp_path / "results"
+    run(tiny.experiment("ccgn"), tmp_path / "run")
+    before = keep(tmp_path / "run", results).rename(results / "by another name")
+    (before / "summary.json").write_text("{}")
+    (before / "macs.json").write_text("{}")
+    assert keep(tmp_path / "run", results) == before
+    assert [path.name for path in results.iterdir()] == ["by another name"]
+    assert (before / "summary.json").read_bytes() == (tmp_path / "run" / "summary.json").read_bytes()
+    assert not (before / "macs.json").exists()
+
+
+def test_a_run_is_kept_with_all_that_any_exhibit_will_ask_of_it(
+    exhibit: Exhibit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = [line for line in exhibit.lines("short") if line.row == "ours"][:1]
+    plain = dataclasses.replace(exhibit, lines=lambda _: [line])
+    costs = dataclasses.replace(exhibit, name="costs", lines=lambda _: [dataclasses.replace(line, measure="macs")])
+    monkeypatch.setattr(reproduce, "EXHIBITS", {"small": plain, "costs": costs})
+    plan = Plan((plain,), "short", 1, tmp_path / "runs", results=tmp_path / "results")
+    assert run_missing(plan, 1, None, print) == []
+    write_all(plan, print)
+    assert len(list((tmp_path / "results").glob("*/macs.json"))) == 1
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path, kill: signal.Signals) -> None:
     job, said, killed = _long(tmp_path), list[str](), list[int]()
-    killer = threading.Thread(target=_kill_one, args=(tmp_path, killed))
+    killer = threading.Thread(target=_kill_one, args=(tmp_path, kill, killed))
     killer.start()
     assert local.carry_out([job], 1, said.append) == []
     killer.join()

@@ -10,15 +10,20 @@ import shutil
 from pathlib import Path
 
 from lockgate.engine.folder import RunFolder
-from lockgate.sweep.plan import folder_name
+from lockgate.sweep.plan import folder_name, held, key
 
 FILES = ("config.yaml", "macs.json", "gates.json", "pictures/gates.png", "summary.json")
-"""The summary last: with it, a run counts as finished."""
+"""The summary last, and first to go when a run is kept anew: with it, what is kept counts as whole."""
 
 
 def keep(run: Path, results: Path) -> Path:
-    """Copy the results of the finished ``run`` to a folder of its own in ``results``; returns that folder."""
-    folder = results / folder_name(RunFolder(run).experiment())
+    """Copy the results of the finished ``run`` to a folder of its own in ``results``; returns that folder.
+
+    What stood for the same experiment before is replaced, whatever its folder is called: names change with defaults.
+    """
+    experiment = RunFolder(run).experiment()
+    folder = held(results).get(key(experiment), results / folder_name(experiment))
+    (folder / FILES[-1]).unlink(missing_ok=True)
     for name in FILES:
         if (run / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

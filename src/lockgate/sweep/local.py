@@ -13,7 +13,9 @@ from lockgate.stopping import asked_to_stop
 from lockgate.sweep.plan import Job, command
 
 TRIES = 3
-"""How often a run is taken up again after its process was killed."""
+"""Times that a run is begun or taken up again while its process gets killed."""
+STOPPED = 130
+"""What `lockgate` returns after SIGINT or SIGTERM."""
 PATIENCE = 30.0
 """Seconds that processes are given to end by themselves when the sweep is stopped."""
 
@@ -41,7 +43,9 @@ def carry_out(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> 
                 if job.finished:
                     done += 1
                     say(f"{job.folder.name}: finished in {minutes:.1f} min ({done} of {total})")
-                elif process.returncode < 0 and attempt < TRIES:  # killed by a signal: not the run's own fault
+                elif (
+                    process.returncode < 0 or process.returncode == STOPPED
+                ) and attempt < TRIES:  # not the run's own fault
                     waiting.insert(0, (job, attempt + 1))
                 else:
                     failed.append(job)

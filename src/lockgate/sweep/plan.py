@@ -1,7 +1,7 @@
 """Which runs an exhibit needs, and which of them some folders hold already.
 
-A run is known by its whole experiment, not by its name: finished ones are found wherever they stand under the root,
-whoever made them, and one run serves every exhibit that asks for it. Precision is part of an experiment, but an exhibit
+A run is known by its whole experiment, not by its name: finished ones are found in any folder of the root, whoever made
+them, and one run serves every exhibit that asks for it. Precision is part of an experiment, but an exhibit
 takes a finished run of any, full precision before others, and says which it took.
 """
 
@@ -18,6 +18,7 @@ from typing import Any, get_args
 import yaml
 
 from lockgate.config import Experiment, Precision, build, read_yaml
+from lockgate.engine.folder import RunFolder
 from lockgate.engine.setup import validated
 from lockgate.errors import LockgateError
 from lockgate.recipes.exhibit import Exhibit, Line, Schedule
@@ -64,9 +65,14 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def held(*places: Path) -> dict[str, Path]:
-    """The runs that stand in ``places``, finished or not, by ``key``; of two alike, the first that is finished."""
+    """The runs that stand in ``places``, by ``key``; of two alike, the first that is finished.
+
+    Unfinished ones count in the first place only: in others, where results are kept, nothing is run.
+    """
     found: dict[str, Path] = {}
     for config in (config for place in places for config in sorted(place.glob("*/config.yaml"))):
+        if config.parent.parent != places[0] and not finished(config.parent):
+            continue
         try:
             known = key(build(Experiment, read_yaml(config)))
         except LockgateError:
@@ -81,14 +87,21 @@ def finished(run: Path) -> bool:
     return (run / "summary.json").is_file()
 
 
-def taken(known: Mapping[str, Path], experiment: Experiment) -> Path | None:
-    """The finished run that stands for ``experiment``: of its own precision, else of another."""
-    own = experiment.runtime.precision
-    for precision in dict.fromkeys((own, *get_args(Precision))):
+def taken(known: Mapping[str, Path], line: Line, seed: int) -> Path | None:
+    """The finished run that stands for ``line``: of its own precision, else of another.
+
+    What the line needs of the model must be measured, or the model be there: of some runs only results are kept.
+    """
+    experiment = seeded(line, seed)
+    for precision in dict.fromkeys((experiment.runtime.precision, *get_args(Precision))):
         run = known.get(key(computed_in(experiment, precision)))
-        if run is not None and finished(run):
+        if run is not None and finished(run) and (line.measure is None or _measurable(run, line.measure)):
             return run
     return None
+
+
+def _measurable(run: Path, what: str) -> bool:
+    return (run / f"{what}.json").is_file() or RunFolder(run).checkpoints.is_dir()
 
 
 def computed_in(experiment: Experiment, precision: Precision) -> Experiment:
@@ -105,16 +118,14 @@ def jobs(
     lines: Iterable[Line], schedule: Schedule, seeds: int, *places: Path, precision: Precision = "32-true"
 ) -> list[Job]:
     """A job for every run that ``lines`` need, each once, in order; new ones in the first of ``places``."""
-    known, wanted = held(*places), dict[str, Job]()
+    known, begun, wanted = held(*places), held(places[0]), dict[Path, Job]()
     for line in lines:
         for seed in range(seeds):
-            experiment = seeded(line, seed)
-            identity = key(experiment)
-            if identity not in wanted:
-                folder = taken(known, experiment)
-                experiment = experiment if folder else computed_in(experiment, precision)
-                folder = folder or known.get(key(experiment), places[0] / folder_name(experiment))
-                wanted[identity] = Job(experiment, folder, schedule)
+            experiment, folder = seeded(line, seed), taken(known, line, seed)
+            if folder is None:
+                experiment = computed_in(experiment, precision)
+                folder = begun.get(key(experiment), places[0] / folder_name(experiment))
+            wanted.setdefault(folder, Job(experiment, folder, schedule))
     return list(wanted.values())
 
 

@@ -13,7 +13,8 @@ from lockgate.recipes.exhibit import Exhibit, Line, Schedule
 from lockgate.report.tables import reproduction
 from lockgate.sweep import local, rays
 from lockgate.sweep.keep import keep
-from lockgate.sweep.plan import Job, chosen, held, jobs, seeded, taken
+from lockgate.sweep.measure import measurable
+from lockgate.sweep.plan import Job, chosen, held, jobs, taken
 from lockgate.sweep.time import estimate, in_words
 from lockgate.sweep.write import gather, stem_of, write
 
@@ -88,18 +89,23 @@ def write_all(plan: Plan, say: Callable[[str], None]) -> list[Path]:
         written += write(exhibit, result, lines, known, plan.root)
         results.append(result)
         if plan.results is not None:
-            _keep(lines, _most(plan, exhibit), known, plan.results)
+            _keep(lines, _most(plan, exhibit), known, plan, say)
     if len(plan.exhibits) == len(EXHIBITS):
         written.append(plan.root / f"{stem_of(MARKDOWN, plan.schedule)}.md")
         write_atomically(written[-1], reproduction(results))
     return written
 
 
-def _keep(lines: Sequence[Line], seeds: int, known: Mapping[str, Path], results: Path) -> None:
-    """Keep what the runs behind ``lines`` came to, where they are not kept already."""
-    runs = (taken(known, seeded(line, seed)) for line in lines for seed in range(seeds))
-    for run in dict.fromkeys(run for run in runs if run is not None and run.parent != results):
-        keep(run, results)
+def _keep(lines: Sequence[Line], seeds: int, known: Mapping[str, Path], plan: Plan, say: Callable[[str], None]) -> None:
+    """Keep what the runs behind ``lines`` came to, where they are not kept already; measured for other exhibits too."""
+    assert plan.results is not None
+    runs = {taken(known, line, seed) for line in lines for seed in range(seeds)}
+    new = {run for run in runs if run is not None and run.parent != plan.results}
+    for line in (line for name in EXHIBITS for line in EXHIBITS[name].lines(plan.schedule) if line.measure):
+        for run in new & {taken(known, line, seed) for seed in range(seeds)}:
+            measurable(run, line.measure, say)
+    for run in sorted(new):
+        keep(run, plan.results)
 
 
 def _most(plan: Plan, exhibit: Exhibit) -> int:

@@ -15,7 +15,7 @@ from lockgate.report.exhibit_page import figures_of, page, pictures_of
 from lockgate.report.results import COMMIT, Number, Result, ResultRow
 from lockgate.report.tables import csv_text, markdown
 from lockgate.sweep.measure import measurable, measure
-from lockgate.sweep.plan import seeded, taken
+from lockgate.sweep.plan import taken
 
 
 def gather(
@@ -29,7 +29,7 @@ def gather(
     """The numbers of an exhibit that the runs ``known`` give as far as they are finished, for the first seeds."""
     rows: dict[tuple[str, str], ResultRow] = {}
     for line in lines:
-        found = [(seed, run) for seed in range(seeds) if (run := taken(known, seeded(line, seed)))]
+        found = [(seed, run) for seed in range(seeds) if (run := taken(known, line, seed))]
         if line.measure is not None:
             found = [(seed, folder) for seed, folder in found if measurable(folder, line.measure, say)]
         row = _row(line, dict(found))
@@ -133,6 +133,6 @@ def _first_runs(lines: Sequence[Line], known: Mapping[str, Path]) -> dict[str, P
     """The first finished run of each group, for figures that look at one."""
     found: dict[str, Path] = {}
     for line in lines:
-        if run := taken(known, line.experiment):
+        if run := taken(known, line, line.experiment.seed):
             found.setdefault(line.group, run)
     return found
