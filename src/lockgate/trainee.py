@@ -1,4 +1,4 @@
-"""What the engine can train, and by which schedule: a learner on its task, or a generator before it."""
+"""What the engine can train, and by which schedule: a learner on its task, what prepares it, what completes it."""
 
 from __future__ import annotations
 

@@ -189,10 +189,11 @@ def test_clipping_bounds_the_step_of_plain_sgd(tiny: Tiny) -> None:
 
 
 def test_the_state_inside_a_task_survives_the_manifest() -> None:
-    state = FitState(3, 7, {"class": torch.tensor(0.5), "sparsity": 0.25}, -1.5, 2)
+    state = FitState(3, 7, {"class": torch.tensor(0.5), "sparsity": 0.25}, {"class": 7, "sparsity": 5}, -1.5, 2)
     again = FitState.from_meta(state.meta(), None, None)
     assert again.meta() == state.meta()
     assert again.sums == {"class": 0.5, "sparsity": 0.25}
+    assert again.counts == {"class": 7, "sparsity": 5}
     assert FitState.from_meta(FitState().meta(), None, None) == FitState()
 
 
@@ -222,6 +223,42 @@ def test_weights_that_a_step_made_infinite_reach_no_checkpoint(tiny: Tiny) -> No
         next(learner.parameters()).view(-1)[0] = math.inf
     with pytest.raises(TrainingError, match="network is not finite at task 0, epoch 0, step 0"):
         fit.save()
+
+
+def of_a_generator(tiny: Tiny) -> Fit:
+    """Training of a generator in rounds of two critic steps and one of its own, about to begin."""
+    options = {"gan_width": 0.02, "gan_iterations": 4, "gan_critic_steps": 2, "gan_batch_size": 8}
+    fit, learner, task = begin(tiny(method="ccgn-generative", options=options))
+    phase = learner.preparation(task)
+    assert phase is not None
+    return Fit(fit.fabric, phase, fit.experiment, FitState(), lambda _: None, fit.progress)
+
+
+def test_weights_of_a_generator_that_are_infinite_reach_no_checkpoint(tiny: Tiny) -> None:
+    fit = of_a_generator(tiny)
+    fit.train_step(fit.draw(torch.arange(len(fit.phase.data)), 0))  # between its steps, nothing of it asks to learn
+    fit.save()
+    with torch.no_grad():
+        next(fit.trainee.get_submodule("generator").parameters()).view(-1)[0] = math.inf
+    with pytest.raises(TrainingError, match="network is not finite"):
+        fit.save()
+
+
+def test_a_loss_is_averaged_over_the_steps_that_have_it(tiny: Tiny) -> None:
+    fit, seen = of_a_generator(tiny), list[dict[str, float]]()
+    step = fit.train_step
+
+    def noted(batch: Batch) -> dict[str, torch.Tensor]:
+        losses = step(batch)
+        seen.append({name: float(value.detach()) for name, value in losses.items()})
+        return losses
+
+    fit.train_step = noted  # type: ignore[method-assign]
+    found = fit.train_epoch(0)
+    assert len([losses for losses in seen if "generator" in losses]) < len(seen)
+    for name, mean in found.items():
+        values = [losses[name] for losses in seen if name in losses]
+        assert mean == pytest.approx(sum(values) / len(values), rel=1e-4)
 
 
 def test_the_scaler_of_mixed_precision_goes_on_where_it_stood(tiny: Tiny) -> None:

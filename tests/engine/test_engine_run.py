@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from lockgate.config import DataConfig, Experiment, ScenarioConfig
+from lockgate.engine import summary as summaries
 from lockgate.engine.device import tune_allocator
 from lockgate.engine.loading import load
 from lockgate.engine.run import run
@@ -166,6 +167,13 @@ def test_the_run_says_once_that_it_tuned_the_allocator(
     monkeypatch.delenv("LOCKGATE_TUNE_ALLOCATOR")
     run(replace(experiment, runtime=replace(experiment.runtime, tune_allocator=False)), tmp_path / "left alone")
     assert "allocator" not in capsys.readouterr().err
+
+
+def test_a_run_notes_what_it_began_with(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may commit while it trains."""
+    described = iter(["of the beginning", "of the end"])
+    monkeypatch.setattr(summaries, "_commit", lambda: next(described))
+    assert run(tiny(epochs=1), tmp_path / "run")["environment"]["commit"] == "of the beginning"
 
 
 def test_a_run_notes_the_commit_of_a_checkout() -> None:

@@ -149,6 +149,7 @@ def test_from_generators_no_real_image_is_seen():
 def test_there_is_none_where_nothing_is_asked_for_or_features_change_or_there_is_one_task(tasks, options):
     learner, every = ended("ccgn-episodic", tasks, **options)
     assert learner.completion(every[tasks - 1]) is None
+    assert learner.completion_steps(tasks - 1) == 0, "the progress bar does not wait for it"
 
 
 def test_it_finds_tasks_that_the_task_classifier_did_not():

@@ -134,13 +134,24 @@ def test_a_number_keeps_the_seed_it_was_made_with():
 
 
 def test_reproduction_links_to_every_exhibit_and_holds_its_table():
-    text = reproduction([result(row("ours", C500=(0.94, 0.93)))])
+    text = reproduction([result(row("ours", C500=(0.94, 0.93)))], "short")
     link = re.search(r"\]\(#([^)]+)\)", text)
     assert link is not None
     heading = next(line for line in text.splitlines() if line.startswith("## Figure 0"))
     anchor = re.sub(r"[^\w\- ]", "", heading.removeprefix("## ").lower()).replace(" ", "-")
     assert link[1] == anchor
     assert "| ours | 0.9300 (0.940) |" in text
+
+
+def test_reproduction_says_where_its_numbers_come_from():
+    made = [result(row("ours", C500=(0.94, 0.93)))]
+    short, paper_ = reproduction(made, "short", "results"), reproduction(made, "paper")
+    assert "`lockgate reproduce all --schedule short --no-run --results results`" in short
+    assert "kept in `results/`" in short
+    assert "a few epochs a task" in short
+    assert "`lockgate reproduce all --schedule paper --no-run`" in paper_
+    assert "kept in" not in paper_
+    assert "a few epochs a task" not in paper_
 
 
 def test_every_row_of_the_paper_has_a_number_for_each_column():
@@ -264,5 +275,6 @@ def test_a_row_says_its_epochs_and_any_reduced_precision():
         return ResultRow("g", "r", {}, (), (8, 8), (), precisions=precisions).schedule
 
     assert row("32-true", "32-true") == "8"
-    assert row("32-true", "bf16-mixed") == "8 · bf16-mixed"
+    assert row("bf16-mixed", "bf16-mixed") == "8 · bf16-mixed"
+    assert row("32-true", "bf16-mixed") == "8 · 32-true and bf16-mixed"
     assert ResultRow("g", "r", {}, (), (), ()).schedule == "–"

@@ -43,6 +43,8 @@ class FitState:
     step: int = 0
     sums: dict[str, Tensor | float] = field(default_factory=dict)
     """Losses summed over the steps of this epoch; they stay on the device until looked at."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Steps that had each loss: those of a critic and its generator take turns."""
     best_score: float = -math.inf
     best_epoch: int = -1
     best: State | None = None
@@ -57,6 +59,7 @@ class FitState:
             "epoch": self.epoch,
             "step": self.step,
             "sums": sums,
+            "counts": self.counts,
             "best_score": score,
             "best_epoch": self.best_epoch,
         }
@@ -65,7 +68,8 @@ class FitState:
     def from_meta(meta: dict[str, Any], best: State | None, optimiser: dict[str, Any] | None) -> FitState:
         """The state a manifest and its tensors describe."""
         score = -math.inf if meta["best_score"] is None else meta["best_score"]
-        return FitState(meta["epoch"], meta["step"], meta["sums"], score, meta["best_epoch"], best, optimiser)
+        counts = meta.get("counts") or dict.fromkeys(meta["sums"], meta["step"])  # earlier versions did not count
+        return FitState(meta["epoch"], meta["step"], meta["sums"], counts, score, meta["best_epoch"], best, optimiser)
 
 
 class Fit:
@@ -106,7 +110,7 @@ class Fit:
             load_live_state(self.trainee, self.state.best)
 
     def train_epoch(self, epoch: int) -> dict[str, float]:
-        """The remaining steps of an epoch; returns the mean of each loss."""
+        """The remaining steps of an epoch; returns the mean of each loss over the steps that had it."""
         seed, state, phase, trainee = self.experiment.seed, self.state, self.phase, self.trainee
         order = torch.randperm(len(phase.data), generator=generator(seed, "order", *phase.place, epoch))
         trainee.epoch, trainee.steps = epoch, phase.steps
@@ -119,6 +123,7 @@ class Fit:
             losses = self.train_step(self.draw(order, step))
             for name, value in losses.items():
                 state.sums[name] = state.sums.get(name, 0.0) + value.detach()
+                state.counts[name] = state.counts.get(name, 0) + 1
             state.step = step + 1
             due = time.monotonic() - self._saved_at >= self.experiment.runtime.checkpoint_seconds
             look = due or state.step % CHECK_EVERY == 0 or state.step == phase.steps
@@ -132,7 +137,7 @@ class Fit:
                 ranks.share(live_state(trainee).values())
             if due and shared and state.step < phase.steps:
                 self.save()
-        return {name: float(value) / phase.steps for name, value in state.sums.items()}
+        return {name: float(value) / state.counts[name] for name, value in state.sums.items()}
 
     def train_step(self, batch: Batch) -> dict[str, Tensor]:
         """One step of the optimiser."""
@@ -176,7 +181,7 @@ class Fit:
         """Judge the epoch on held-out data and keep its weights if they are the best so far."""
         ranks.share_state(self.trainee)
         state, phase = self.state, self.phase
-        state.epoch, state.step, state.sums = epoch + 1, 0, {}
+        state.epoch, state.step, state.sums, state.counts = epoch + 1, 0, {}, {}
         record = {"task": phase.place[0], "epoch": epoch, "lr": self.optimiser.param_groups[0]["lr"]}
         if phase.judge is None:
             return {"event": str(phase.place[-1]), **record}
@@ -196,7 +201,8 @@ class Fit:
 
     def save(self) -> None:
         """Checkpoint now; what a step made of the weights after its own, finite, loss is looked at before."""
-        if not all(bool(p.isfinite().all()) for p in self.trainee.parameters() if p.requires_grad):
+        learning = (p for group in self.optimiser.param_groups for p in group["params"])
+        if not all(bool(p.isfinite().all()) for p in learning):
             raise self.not_finite("network")
         scaler = self.fabric.strategy.precision.state_dict()  # of 16-mixed
         self.state.optimiser = {**self.optimiser.state_dict(), **({SCALER: scaler} if scaler else {})}

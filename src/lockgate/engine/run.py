@@ -1,6 +1,6 @@
 """A run from its first task to its last, or from wherever it was killed.
 
-    for each task:  begin_task -> fit, in one phase or two -> end_task -> evaluate -> record -> checkpoint
+    for each task:  begin_task -> preparation -> fit -> end_task -> completion -> evaluate -> record -> checkpoint
 
 To resume inside a task, the learner is taken back to the end of the task before, ``begin_task`` is called again (it is
 cheap and deterministic), and the state inside the task, as far as it can change there, is loaded on top.
@@ -32,7 +32,7 @@ from lockgate.engine.outcome import in_words, outcome
 from lockgate.engine.progress import Progress
 from lockgate.engine.records import Records, read_ends
 from lockgate.engine.setup import build_learner, build_scenario, validated
-from lockgate.engine.summary import make_summary
+from lockgate.engine.summary import environment, make_summary
 from lockgate.errors import LockgateError
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.layers.per_task import live_state
@@ -110,7 +110,7 @@ class Run:
     ) -> None:
         self.fabric, self.experiment, self.scenario, self.folder = fabric, experiment, scenario, folder
         self.luggage, self.quiet = luggage or Luggage(), quiet
-        self.first = ranks.rank() == 0
+        self.first, self.environment = ranks.rank() == 0, environment()
         self.learner = build_learner(experiment, scenario.image_shape)
         self.stages = (join(scenario.tasks),) if self.learner.joint else scenario.tasks
         meta: dict[str, Any] = {"stage": 0, "records": 0, "seconds": 0.0}  # of a run that has not begun
@@ -137,10 +137,10 @@ class Run:
         steps = [  # of each stage
             self.learner.preparation_steps
             + self.learner.task_steps(self.experiment.epochs * steps_per_epoch(size, optim.batch_size))
-            + self.learner.completion_steps
+            + self.learner.completion_steps(stage)
             if size  # else it was learnt long ago, from images that are not here
             else 0
-            for size in sizes
+            for stage, size in enumerate(sizes)
         ]
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
         progress = Progress(sum(steps), done, quiet=self.quiet or not self.first)
@@ -154,7 +154,8 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """What the run came to; written to its folder."""
-        summary = make_summary(self.experiment, self.scenario, self.records.read(), self.folder.command())
+        records, command = self.records.read(), self.folder.command()
+        summary = make_summary(self.experiment, self.scenario, records, command, self.environment)
         if self._at_end and self.folder.summary.is_file():  # it was made where the run ended, not here
             summary["environment"] = self.folder.read_summary()["environment"]
         if self.first:

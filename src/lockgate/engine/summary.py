@@ -18,9 +18,13 @@ FORMAT = 1
 
 
 def make_summary(
-    experiment: Experiment, scenario: Scenario, records: list[dict[str, Any]], command: str
+    experiment: Experiment,
+    scenario: Scenario,
+    records: list[dict[str, Any]],
+    command: str,
+    made_in: dict[str, Any],
 ) -> dict[str, Any]:
-    """Gather a run's records of ended tasks into one object."""
+    """Gather a run's records of ended tasks into one object; ``made_in`` is the ``environment`` it was made in."""
     ends = [record for record in records if record["event"] == "task"]
     without_task = [record["class_incremental"] for record in ends]
     return {
@@ -42,13 +46,13 @@ def make_summary(
         "gates": _gates(ends),
         "macs": _macs(ends),
         "audit": ends[-1]["audit"],
-        "environment": {**environment(), "device": ends[-1].get("device", "cpu")},
+        "environment": {**made_in, "device": ends[-1].get("device", "cpu")},
         "command": command,
     }
 
 
 def environment() -> dict[str, Any]:
-    """The machine and the software, as far as they can change a number."""
+    """The machine and the software, as far as they can change a number; to be asked before the source can change."""
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,

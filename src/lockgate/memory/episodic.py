@@ -35,7 +35,7 @@ class EpisodicMemory(Memory):
         return Examples(self.x, self.y, self.task)
 
     def draw(self, current: Examples, counts: Tensor, rng: torch.Generator) -> Examples:
-        """Kept images of past tasks; of the current task any, or when it has ended, kept ones too."""
+        """Kept images of past tasks; of the current task any, or once some of it are kept, those."""
         newest = len(counts) - 1
         now = newest if not bool((self.task == newest).any()) else None
         parts = []

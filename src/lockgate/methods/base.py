@@ -120,9 +120,8 @@ class Learner(Trainee):
         """What has to be trained before ``task`` itself, if anything: what its memory needs."""
         return None if self.memory is None else self.memory.preparation(task)
 
-    @property
-    def completion_steps(self) -> int:
-        """Steps that ``completion`` takes, each task."""
+    def completion_steps(self, task: int) -> int:
+        """Steps that ``completion`` of the task takes."""
         return 0
 
     def completion(self, task: Task) -> Phase | None:

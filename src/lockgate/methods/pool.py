@@ -15,7 +15,7 @@ class Pool(NamedTuple):
     y: Tensor  # (N,) int64, label within its task; -1: generated, it has none
     task: Tensor  # (N,) int64
     target: Tensor  # (N,) int64, output of the task classifier; -1: not known yet
-    nameless: bool  # whether some are not
+    nameless: bool  # whether some targets are not known yet
     past: Tensor  # (N, P), features of past streams at the channels they can open
     starts: Tensor  # (tasks,), the first image of each task
     sizes: Tensor  # (tasks,), images of each task

@@ -70,9 +70,8 @@ class Refit(Trainee):
 
 
 def phase(
-    task: int, classifier: TaskClassifier, columns: Tensor, past: Tensor, newest: Tensor, target: Tensor, steps: int
+    task: int, classifier: TaskClassifier, columns: Tensor, features: Tensor, target: Tensor, steps: int
 ) -> Phase:
-    """So many steps on features ``past`` (N, P) and ``newest`` (N, F), for which outputs ``target`` (N,) are right."""
-    features = torch.cat([past, newest], dim=1)
+    """So many steps on ``features`` (N, P + F), for which outputs ``target`` (N,) are right; always in one order."""
     data = Examples(features, target, torch.full_like(target, task))
     return Phase((task, "refit"), Refit(classifier, columns, features), data, 1, steps, OPTIM)

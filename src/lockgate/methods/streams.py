@@ -109,26 +109,22 @@ class Streams(CCGN):
         self.memory.requires_grad_(False)
         self._pool = None
 
-    @property
-    def completion_steps(self) -> int:
-        """Those of the refit."""
-        return self.options.refit
+    def completion_steps(self, task: int) -> int:
+        """Those of the refit: of a first task there is nothing to tell, and without the seal nothing is constant."""
+        return self.options.refit if self.options.seal and task else 0
 
     @torch.no_grad()
     def completion(self, task: Task) -> Phase | None:
         """Fit the task classifier once more: all streams are sealed now, and what feeds it never changes again."""
-        tasks = len(self.heads)
-        if not self.options.refit or not self.options.seal or tasks < 2:
+        steps = self.completion_steps(len(self.heads) - 1)
+        if not steps:
             return None
-        x, examples = self._drawn(refit.images(self.options.refit), generator(self._pool_seed, "refit"))
+        x, examples = self._drawn(refit.images(steps), generator(self._pool_seed, "refit"))
         device = self.input.mean.device
         with evaluating(self), torch.autocast(device.type, enabled=False):
-            target = self.target(examples, known=tasks)
-            parts = [self.streams(part.to(device)) for part in torch.split(x, BATCH)]
-            past = torch.cat([self._open_parts(streams[:-1], streams[-1]) for streams in parts])
-            newest = torch.cat([streams[-1] for streams in parts])
-        classifier, columns = self.task_classifier, self._columns()
-        return refit.phase(task.id, classifier, columns, past, newest, target.to(device), self.options.refit)
+            target = self.target(examples, known=len(self.heads))
+            features = torch.cat([self._features(part.to(device)) for part in torch.split(x, BATCH)])
+        return refit.phase(task.id, self.task_classifier, self._columns(), features, target.to(device), steps)
 
     @property
     def inference(self) -> str:
@@ -290,9 +286,13 @@ class Streams(CCGN):
         return warp(shift(examples.x, self.options.shift, rng), self.options.warp, rng), examples
 
     def _past(self, x: Tensor) -> Tensor:
-        standard = self.input(x)
-        past = [self.backbone(standard, t).features for t in range(len(self.heads) - 1)]
+        past = self.streams(x, range(len(self.heads) - 1))
         return self._open_parts(past, past[0])
+
+    def _features(self, x: Tensor) -> Tensor:
+        """Features (B, P + F) of past streams at the channels they can open, and of the newest at all."""
+        *past, newest = self.streams(x)
+        return torch.cat([self._open_parts(past, newest), newest], dim=1)
 
     # -- what the run asks -------------------------------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ def paper(method: str, dataset: str) -> Experiment:
 
 
 def short(method: str, dataset: str) -> Experiment:
-    """A schedule of a few epochs a task: gates learn at three times the network's rate, or they would not close."""
+    """A schedule of a few epochs a task: gates learn several times faster than the network, or they would not close."""
     DATASETS.require(dataset)
     experiment = _experiment(method, dataset, _SHORT[dataset], {"park": 1e-3}, {})
     return _keeping_last(experiment) if method in (*CLASS_INCREMENTAL, *REPLAY, "cgen") else experiment

@@ -62,10 +62,10 @@ class ResultRow:
 
     @property
     def schedule(self) -> str:
-        """Epochs a task of its runs, and their precision where it was not the full one."""
+        """Epochs a task of its runs, and their precisions unless all had the full one."""
         epochs = ", ".join(map(str, sorted(set(self.epochs))))
-        reduced = sorted(set(self.precisions) - {FULL})
-        return " · ".join(filter(None, (epochs, *reduced))) or words.ABSENT
+        precisions = "" if set(self.precisions) == {FULL} else " and ".join(sorted(set(self.precisions)))
+        return " · ".join(filter(None, (epochs, precisions))) or words.ABSENT
 
     @property
     def seeds(self) -> tuple[int, ...]:

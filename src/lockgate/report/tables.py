@@ -11,21 +11,27 @@ from lockgate.report.results import Result, ResultRow, machines, ours, printed
 HEAD = """# Reproduction
 
 Exhibit by exhibit of *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020):
-what the paper prints, what was measured here, and the command. Written by `lockgate reproduce all --no-run --results
-results` from what the runs left in `results/`; do not edit. (Summaries there that carry a `note` were copied from the
-tables of an earlier version: the runs themselves were lost with their machine.) The `short` schedule trains a few
-epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are not meant to equal the paper's. On that
-schedule ResNet-18 starts 16 filters wide (the paper: 64) and, gated, may grow; GANs have a quarter of the supplement's
-width. Its settings were chosen on test accuracy, mostly of seed 0. "svhn" are digits cropped anew from the full-number
-images, so pixels differ slightly from the official crops. "Not run" is said of an exhibit's own settings;
-docs/results.md may have the same method by another schedule. Where a method has changed since the commit of a run,
-docs/results.md says so. Runs in another precision than fp32 say so beside their epochs.
-
+what the paper prints, what was measured here, and the command. Written by `{command}`; do not edit. "svhn" are digits
+cropped anew from the full-number images, so pixels differ slightly from the official crops. "Not run" is said of an
+exhibit's own settings. Runs in another precision than fp32 say so beside their epochs.
+{schedule}
 *Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point
 (costs: at most 1.2 times) and, of a rival, no more than a point above it; and methods that the paper tells apart by
 more than a point stand in its order here, by more than a point; *as far as run* where something is missing. *Trend
 holds*: the order is the paper's, but not all numbers are within reach. *Differs*: neither. What is not in the paper is
 *beyond the paper*.
+"""
+
+SHORT = """
+The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are not
+meant to equal the paper's. ResNet-18 starts 16 filters wide (the paper: 64) and, gated, may grow; GANs have a quarter
+of the supplement's width. Settings were chosen on test accuracy, mostly of seed 0.
+"""
+
+KEPT = """
+Numbers are read from the results that are kept in `{results}/`. Summaries there that carry a `note` were copied from
+tables of an earlier version: the runs themselves are gone. Where a method has changed since the commit of a run, or was
+run by another schedule too, docs/results.md says so.
 """
 
 
@@ -48,9 +54,11 @@ def markdown(result: Result) -> str:
     return "\n".join(_exhibit(result)) + "\n"
 
 
-def reproduction(results: Sequence[Result]) -> str:
-    """REPRODUCTION.md."""
-    parts = [HEAD, "| exhibit | data | verdict |\n|---|---|---|"]
+def reproduction(results: Sequence[Result], schedule: str, kept: str | None = None) -> str:
+    """REPRODUCTION.md, of all exhibits by one schedule; ``kept``: the folder that results are kept in."""
+    command = f"lockgate reproduce all --schedule {schedule} --no-run" + (f" --results {kept}" if kept else "")
+    said = (SHORT if schedule == "short" else "") + (KEPT.format(results=kept) if kept else "")
+    parts = [HEAD.format(command=command, schedule=said), "| exhibit | data | verdict |\n|---|---|---|"]
     parts[-1] += "".join(
         f"\n| [{r.title}](#{_anchor(r)}) | {group} | {r.verdict(group)} |" for r in results for group in r.groups
     )

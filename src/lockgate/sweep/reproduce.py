@@ -92,7 +92,8 @@ def write_all(plan: Plan, say: Callable[[str], None]) -> list[Path]:
             _keep(lines, _most(plan, exhibit), known, plan, say)
     if len(plan.exhibits) == len(EXHIBITS):
         written.append(plan.root / f"{stem_of(MARKDOWN, plan.schedule)}.md")
-        write_atomically(written[-1], reproduction(results))
+        kept = None if plan.results is None else plan.results.name
+        write_atomically(written[-1], reproduction(results, plan.schedule, kept))
     return written
 
 
