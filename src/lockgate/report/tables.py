@@ -11,9 +11,10 @@ from lockgate.report.results import Result, ResultRow, machines, ours, printed
 HEAD = """# Reproduction
 
 Exhibit by exhibit of *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020):
-what the paper prints, what was measured here, and the command. Written by `{command}`; do not edit. "svhn" are digits
-cropped anew from the full-number images, so pixels differ slightly from the official crops. "Not run" is said of an
-exhibit's own settings. Runs in another precision than fp32 say so beside their epochs.
+what the paper prints, what was measured here, and the command. "svhn" are digits cropped anew from the full-number
+images, so pixels differ slightly from the official crops. "Not run" is said of an exhibit's own settings. Runs in
+another precision than fp32 say so beside their epochs. Do not edit: written by
+`{command}`.
 {schedule}
 *Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point
 (costs: at most 1.2 times) and, of a rival, no more than a point above it; and methods that the paper tells apart by
