@@ -102,9 +102,10 @@ def _keep(lines: Sequence[Line], seeds: int, known: Mapping[str, Path], plan: Pl
     assert plan.results is not None
     runs = {taken(known, line, seed) for line in lines for seed in range(seeds)}
     new = {run for run in runs if run is not None and run.parent != plan.results}
-    for line in (line for name in EXHIBITS for line in EXHIBITS[name].lines(plan.schedule) if line.measure):
-        for run in new & {taken(known, line, seed) for seed in range(seeds)}:
-            measurable(run, line.measure, say)
+    for line in (line for name in EXHIBITS for line in EXHIBITS[name].lines(plan.schedule)):
+        if line.measure is not None:
+            for run in new & {taken(known, line, seed) for seed in range(seeds)}:
+                measurable(run, line.measure, say)
     for run in sorted(new):
         keep(run, plan.results)
 
