@@ -32,6 +32,9 @@ def test_who_has_a_memory_is_not_selected_by_the_newest_task_but_in_the_papers_o
 
 @pytest.mark.parametrize("dataset", ["mnist", "svhn"])
 @pytest.mark.parametrize("method", REPLAY)
-def test_images_of_rivals_with_a_memory_vary_as_ours_do(method, dataset):
+def test_images_of_rivals_that_learn_from_a_memory_vary_as_ours_do(method, dataset):
     ours, theirs = short("ccgn-episodic", dataset).options, short(method, dataset).optim
-    assert (theirs.shift, theirs.warp) == (ours["shift"], ours["warp"]) != (0, 0.0)
+    if method == "agem":  # its memory is never learnt from: both gradients are of images as they are
+        assert (theirs.shift, theirs.warp) == (0, 0.0)
+    else:
+        assert (theirs.shift, theirs.warp) == (ours["shift"], ours["warp"]) != (0, 0.0)

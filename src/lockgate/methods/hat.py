@@ -29,6 +29,12 @@ class HATOptions:
 
     sparsity: float = option(0.75, "Coefficient c of the regulariser on units no task used before.", ge=0)
     s_max: float = option(400.0, "Largest slope s of the masks, reached in the last step of each epoch.", gt=1)
+    embedding_lr: float = option(
+        1.0,
+        "Learning rate of the embeddings, as a factor on the network's. AdamW does not see the size of a gradient, so "
+        "under it the compensation by `s_max` speeds up nothing. Paper: 1 (SGD).",
+        gt=0,
+    )
 
 
 class HAT(Learner):
@@ -117,7 +123,11 @@ class HAT(Learner):
         trainable = [p for p in self.parameters() if p.requires_grad]
         return [
             {"params": [p for p in trainable if p not in embeddings], "lr": lr},
-            {"params": [p for p in trainable if p in embeddings], "lr": lr, "weight_decay": 0.0},
+            {
+                "params": [p for p in trainable if p in embeddings],
+                "lr": self.options.embedding_lr * lr,
+                "weight_decay": 0.0,
+            },
         ]
 
     def kept(self, task: int) -> dict[str, Tensor]:

@@ -165,5 +165,5 @@ class ICaRL(SingleHead):
 
 def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     """The paper's loss: the sum over classes, here the mean over images. (B, classes) both."""
-    loss = F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype), reduction="sum")
+    loss = F.binary_cross_entropy_with_logits(logits.float(), targets.float(), reduction="sum")
     return loss / len(logits)

@@ -29,6 +29,9 @@ class Teacher(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Logits (B, classes) of each head on standardised images (B, C, H, W)."""
+        """Logits (B, classes) of each head on standardised images (B, C, H, W).
+
+        In fp32 where the network computes in less: what is made of them are targets, and bfloat16 has no 0.999.
+        """
         features = self.backbone(x, 0).features
-        return [head(features) for head in self.heads]
+        return [head(features).float() for head in self.heads]

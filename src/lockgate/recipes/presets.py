@@ -14,6 +14,8 @@ GATED = ("ccgn", *CLASS_INCREMENTAL)
 GENERATIVE = ("ccgn-generative", "dgm", "cgen")
 REPLAY = ("full-replay", "icarl", "agem")
 """Rivals that see real images of past tasks again."""
+REHEARSING = ("full-replay", "icarl")
+"""Those that learn from them. A-GEM only compares gradients: of images as they are, here as there."""
 
 _OWN = ("ours", "streams", "episodic", "fakes", "generative", "cgen")
 """Keys of a row of presets that are for some methods only."""
@@ -159,7 +161,7 @@ def _experiment(
     if method == "cgen":
         common |= row.get("cgen", {})
     experiment = Experiment(method=method, dataset=dataset, options=ours, **common)
-    if method in REPLAY:  # images vary as those of ours do
+    if method in REHEARSING:  # images vary as those of ours do
         varied = {key: value for key, value in row.get("streams", {}).items() if key in ("shift", "warp")}
         experiment = replace(experiment, optim=replace(experiment.optim, **varied))
     return experiment
