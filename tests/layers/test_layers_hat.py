@@ -34,15 +34,14 @@ def images(layer):
 
 
 def one_step(layer, optimiser, clip=None, restore=True):
-    """The engine's order: backward, hold and compensate, clip, step, restore and bound."""
+    """The engine's order: backward, hold, clip, compensate, step, restore and bound."""
     out, _ = layer(images(layer), 0, lambda h: h)
     optimiser.zero_grad()
     (out * torch.randn(out.shape)).sum().backward()
     layer.hold_gradients()
-    layer.compensate(400.0)
     if clip is not None:
-        # Of what is being stepped: the compensated gradient of embeddings would leave nothing of the weights'.
-        nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], clip)
+        nn.utils.clip_grad_norm_(layer.parameters(), clip)
+    layer.compensate(400.0)
     optimiser.step()
     if restore:
         layer.restore()

@@ -146,3 +146,25 @@ def test_the_memory_is_shared_equally_and_reaches_all_past_tasks(world):
         assert torch.bincount(learner.memory.task).tolist() == [
             13 // (t + 1) + (i < 13 % (t + 1)) for i in range(t + 1)
         ]
+
+
+def test_the_reference_is_of_all_past_tasks_together(world, monkeypatch):
+    learner, scenario = world("agem", buffer=40)
+    for task in scenario.tasks[:2]:
+        learner.begin_task(task)
+        learner.end_task(task)
+    drawn = []
+    loss = learner.class_loss
+
+    def noted(batch):
+        drawn.extend(batch.task.tolist())
+        return loss(batch)
+
+    monkeypatch.setattr(learner, "class_loss", noted)
+    learner._count = 8
+    torch.manual_seed(0)
+    for _ in range(25):
+        learner.reference_gradient(list(learner.parameters()))
+    assert len(drawn) == 25 * 8
+    assert 0.35 < drawn.count(0) / len(drawn) < 0.65, "as many of one task as of the other, but for chance"
+    assert set(drawn) == {0, 1}

@@ -92,6 +92,43 @@ def test_weights_step_by_their_own_gradient_however_large_the_compensated_one_is
     assert max(float(size) for name, size in moved.items() if "embeddings" in name) > 0
 
 
+@pytest.mark.parametrize(("steps", "step", "factor"), [(401, 1, 1.0), (401, 3, 1.0), (2, 0, 1.0), (401, 1, 7.0)])
+def test_embeddings_step_by_the_compensated_gradient_worked_by_hand(steps, step, factor):
+    """Plain SGD in the engine: gradient, clipped with the weights', times s_max [cosh(s e) + 1] / (s [cosh(e) + 1])."""
+    lr, clip = 1e-6, 0.05
+    optim = {"optimiser": "sgd", "momentum": 0.0, "weight_decay": 0.0, "lr": lr, "schedule": "constant", "clip": clip}
+    experiment = tiny.experiment("hat", epochs=1, optim=optim, options={"embedding_lr": factor})
+    scenario = build_scenario(experiment)
+    learner = build_learner(experiment, scenario.image_shape).double()
+    data = learner.begin_task(scenario.tasks[0])
+    learner.double().train()
+    learner.steps, learner.step = steps, step
+    batch = data.batch(slice(None))
+    trained = {name: p for name, p in learner.named_parameters() if p.requires_grad}
+    before = {name: p.detach().clone() for name, p in trained.items()}
+    gradients = dict(
+        zip(trained, torch.autograd.grad(sum(learner.loss(batch).values()), trained.values()), strict=True)
+    )
+    clipped = clip / math.sqrt(sum(float(g.square().sum()) for g in gradients.values()))
+    assert clipped < 1, "clipping has something to do"
+    fit = Fit(
+        make_fabric(experiment),
+        task_phase(learner, scenario.tasks[0], data, experiment),
+        experiment,
+        FitState(),
+        lambda _: None,
+        Progress(1, 0, quiet=True),
+    )
+    fit.train_step(batch)
+    s = 1 / 400 + (400 - 1 / 400) * step / (steps - 1)
+    embeddings = [name for name in trained if "embeddings" in name]
+    assert len(embeddings) == 3
+    for name in embeddings:
+        for e, g, now in zip(before[name].tolist(), gradients[name].tolist(), trained[name].tolist(), strict=True):
+            wanted = clipped * g * 400 * (math.cosh(s * e) + 1) / (s * (math.cosh(e) + 1))
+            assert (e - now) / lr / factor == pytest.approx(wanted, rel=1e-4, abs=1e-7)
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_the_regulariser_is_the_share_of_free_units_taken(world, training):
     learner, scenario = world("hat")

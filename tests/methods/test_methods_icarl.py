@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lockgate.memory.herding import herding
+from lockgate.methods.icarl import binary_cross_entropy
 from lockgate.types import Batch
 
 
@@ -253,3 +254,21 @@ def test_means_and_exemplars_survive_a_checkpoint(world, train):
     fresh.begin_task(third)
     ours, theirs = (one.eval().loss(third.val.batch(slice(None))) for one in (learner, fresh))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_what_the_old_network_says_is_not_rounded_to_bfloat16(world):
+    """There, everything above 0.998 would be 1, and the pull on a class that the network is sure of never zero."""
+    learner, scenario = world("icarl")
+    learner.begin_task(scenario.tasks[0])
+    learner.end_task(scenario.tasks[0])
+    learner.begin_task(scenario.tasks[1])
+    with torch.no_grad():
+        learner.teacher.heads[0].weight.zero_()
+        learner.teacher.heads[0].bias.fill_(7.0)
+    x = scenario.tasks[1].train.x[:4]
+    with torch.autocast("cpu", torch.bfloat16):
+        q = learner.old_outputs(learner.teacher, x)
+        loss = binary_cross_entropy(torch.full_like(q, 7.0).bfloat16(), q)
+    assert torch.allclose(q, torch.tensor(7.0).sigmoid().expand_as(q), rtol=1e-6)
+    p = 1 / (1 + math.exp(-7.0))
+    assert loss.item() == pytest.approx(-q.shape[1] * (p * math.log(p) + (1 - p) * math.log(1 - p)), rel=1e-4)
