@@ -30,6 +30,11 @@ def test_who_has_a_memory_is_not_selected_by_the_newest_task_but_in_the_papers_o
     assert paper(method, "mnist").optim.selection == "objective"  # "for all models", Section 4.1
 
 
+def test_masks_of_the_rival_learn_faster_too_where_there_is_little_time():
+    assert short("hat", "mnist").options["embedding_lr"] > 1
+    assert paper("hat", "mnist").options.get("embedding_lr", 1.0) == 1
+
+
 @pytest.mark.parametrize("dataset", ["mnist", "svhn"])
 @pytest.mark.parametrize("method", REPLAY)
 def test_images_of_rivals_that_learn_from_a_memory_vary_as_ours_do(method, dataset):
