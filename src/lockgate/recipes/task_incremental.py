@@ -49,5 +49,8 @@ EXHIBIT = Exhibit(
     "Task-incremental accuracy",
     "Table 1",
     lines,
-    notes={"mnist": "EWC-On is stronger here than in the paper; its page (docs/methods/ewc_online.md) says why"},
+    notes={
+        "mnist": "EWC-On is stronger here than in the paper; its page (docs/methods/ewc_online.md) says why",
+        "svhn": "LwF is much stronger here than in the paper; its page (docs/methods/lwf.md) says why",
+    },
 )
