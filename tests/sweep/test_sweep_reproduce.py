@@ -33,9 +33,9 @@ def _processes(root: Path) -> list[int]:
     return [int(line) for line in found.split()]
 
 
-def _long(tmp_path: Path) -> Job:
+def _long(tmp_path: Path, epochs: int = 30) -> Job:
     """A run that checkpoints after every step and takes some seconds."""
-    experiment = tiny.experiment("ccgn", epochs=30, runtime={"checkpoint_seconds": 0})
+    experiment = tiny.experiment("ccgn", epochs=epochs, runtime={"checkpoint_seconds": 0})
     line = Line("synthetic", "ours", ("avg",), (None,), experiment, with_task)
     return jobs([line], "short", 1, tmp_path)[0]
 
@@ -134,7 +134,7 @@ def test_a_run_is_kept_with_all_that_any_exhibit_will_ask_of_it(
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
 def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path, kill: signal.Signals) -> None:
-    job, said, killed = _long(tmp_path), list[str](), list[int]()
+    job, said, killed = _long(tmp_path, epochs=10), list[str](), list[int]()
     killer = threading.Thread(target=_kill_one, args=(tmp_path, kill, killed))
     killer.start()
     assert local.carry_out([job], 1, said.append) == []
