@@ -17,7 +17,7 @@ REPLAY = ("full-replay", "icarl", "agem")
 REHEARSING = ("full-replay", "icarl")
 """Those that learn from them. A-GEM only compares gradients: of images as they are, here as there."""
 
-_OWN = ("ours", "streams", "episodic", "fakes", "generative", "cgen")
+_OWN = ("ours", "streams", "episodic", "fakes", "generative", "cgen", "ewc")
 """Keys of a row of presets that are for some methods only."""
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
@@ -108,6 +108,7 @@ _SHORT: dict[str, dict[str, Any]] = {
         },
         "episodic": {"targets": "class"},
         "generative": {"epochs": 3},  # the generators take their time too
+        "ewc": {"strength": 0.1},
     },
     "cifar10": {
         **_RESNET,
@@ -160,6 +161,8 @@ def _experiment(
     if method in GENERATIVE:
         ours |= generators
         common |= row.get("generative", {})
+    if method == "ewc-online":
+        ours |= row.get("ewc", {})
     if method == "cgen":
         common |= row.get("cgen", {})
     experiment = Experiment(method=method, dataset=dataset, options=ours, **common)
