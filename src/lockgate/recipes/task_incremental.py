@@ -51,6 +51,6 @@ EXHIBIT = Exhibit(
     lines,
     notes={
         "mnist": "EWC-On is stronger here than in the paper; its page (docs/methods/ewc_online.md) says why",
-        "svhn": "LwF is much stronger here than in the paper (docs/methods/lwf.md says why), EWC-On weaker (not known why)",
+        "svhn": "LwF is much stronger here than in the paper, EWC-On weaker: docs/methods/lwf.md, ewc_online.md",
     },
 )
