@@ -5,9 +5,9 @@
 
 Class-incremental Split MNIST, episodic memory. Every row has all options of the rows above it; the last one is the
 preset, but for its batches of 64: here they are of 32, and images 500 of each class unless --per-class says otherwise.
-Optimiser, rate, epochs and sparsity are the preset's in all rows. A row takes four minutes or less of one core, the
-first, in which nothing is sealed and so nothing computed once, ten. Finished runs under RUNS are kept and used, stopped
-ones go on where they were. MNIST is looked for under LOCKGATE_DATA.
+Optimiser, rate, epochs and sparsity are the preset's in all rows. In bfloat16 a row takes two to five minutes of one
+core. Finished runs under RUNS are kept and used, stopped ones go on where they were. MNIST is looked for under
+LOCKGATE_DATA.
 """
 
 from __future__ import annotations

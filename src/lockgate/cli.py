@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockgate import cli_model, cli_reproduce, flags
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
-from lockgate.stopping import asked_to_stop
+from lockgate.stopping import STOPPED, asked_to_stop
 from lockgate.version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, (ConfigError, UnknownNameError)) else 1
     except KeyboardInterrupt:
         print(f"\nlockgate: stopped.{_remedy(next(iter(arguments), ''), parsed)}", file=sys.stderr)
-        return 130
+        return STOPPED
     except BrokenPipeError:
         return 1
 

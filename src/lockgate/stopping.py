@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+STOPPED = 130
+"""What a command returns that was stopped, by Ctrl-C or `kill`."""
+
 
 @contextmanager
 def asked_to_stop() -> Iterator[None]:

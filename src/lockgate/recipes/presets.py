@@ -17,8 +17,8 @@ REPLAY = ("full-replay", "icarl", "agem")
 REHEARSING = ("full-replay", "icarl")
 """Those that learn from them. A-GEM only compares gradients: of images as they are, here as there."""
 
-_OWN = ("ours", "streams", "episodic", "fakes", "generative", "cgen", "ewc")
-"""Keys of a row of presets that are for some methods only."""
+_OWN = ("ours", "streams", "options", "generative", "cgen")
+"""Keys of a row of presets that are for some methods only; under "options", by method."""
 
 _SGD: dict[str, Any] = {"optimiser": "sgd", "momentum": 0.9, "weight_decay": 5e-4, "clip": 1.0}
 
@@ -88,9 +88,11 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.15,
         },
-        # The paper's sparsity: more filters, more to tell tasks apart by.
-        "episodic": {"targets": "class", "sparsity": 0.5, "hidden": 256, "refit": 2000},
-        "fakes": {"gan_iterations": 3000, "gan_average": 0.05},
+        "options": {
+            # The paper's sparsity: more filters, more to tell tasks apart by.
+            "ccgn-episodic": {"targets": "class", "sparsity": 0.5, "hidden": 256, "refit": 2000},
+            "ccgn-generative": {"gan_iterations": 3000, "gan_average": 0.05},
+        },
         "cgen": {"epochs": 4},  # its network computes all filters, and its images
     },
     "svhn": {
@@ -106,9 +108,8 @@ _SHORT: dict[str, dict[str, Any]] = {
             "shift": 2,
             "warp": 0.1,
         },
-        "episodic": {"targets": "class"},
+        "options": {"ccgn-episodic": {"targets": "class"}, "ewc-online": {"strength": 0.1}},
         "generative": {"epochs": 3},  # the generators take their time too
-        "ewc": {"strength": 0.1},
     },
     "cifar10": {
         **_RESNET,
@@ -150,22 +151,17 @@ def short(method: str, dataset: str) -> Experiment:
 def _experiment(
     method: str, dataset: str, row: dict[str, Any], gates: dict[str, Any], generators: dict[str, Any]
 ) -> Experiment:
-    ours = {**gates, **row.get("ours", {})} if method in GATED else {}
+    options = {**gates, **row.get("ours", {})} if method in GATED else {}
     common = {key: value for key, value in row.items() if key not in _OWN}
     if method in CLASS_INCREMENTAL:
-        ours |= row.get("streams", {})
-    if method == "ccgn-episodic":
-        ours |= row.get("episodic", {})
-    if method == "ccgn-generative":
-        ours |= row.get("fakes", {})
+        options |= row.get("streams", {})
+    options |= row.get("options", {}).get(method, {})
     if method in GENERATIVE:
-        ours |= generators
+        options |= generators
         common |= row.get("generative", {})
-    if method == "ewc-online":
-        ours |= row.get("ewc", {})
     if method == "cgen":
         common |= row.get("cgen", {})
-    experiment = Experiment(method=method, dataset=dataset, options=ours, **common)
+    experiment = Experiment(method=method, dataset=dataset, options=options, **common)
     if method in REHEARSING:  # images vary as those of ours do
         varied = {key: value for key, value in row.get("streams", {}).items() if key in ("shift", "warp")}
         experiment = replace(experiment, optim=replace(experiment.optim, **varied))

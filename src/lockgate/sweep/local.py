@@ -9,13 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lockgate.stopping import asked_to_stop
+from lockgate.stopping import STOPPED, asked_to_stop
 from lockgate.sweep.plan import Job, command
 
 TRIES = 3
 """Times that a run is begun or taken up again while its process gets killed."""
-STOPPED = 130
-"""What `lockgate` returns after SIGINT or SIGTERM."""
 PATIENCE = 30.0
 """Seconds that processes are given to end by themselves when the sweep is stopped."""
 
@@ -40,12 +38,11 @@ def carry_out(jobs: Sequence[Job], at_once: int, say: Callable[[str], None]) -> 
                 process = _first_to_end(running)
                 job, attempt, began = running.pop(process)
                 minutes = (time.monotonic() - began) / 60
+                killed = process.returncode < 0 or process.returncode == STOPPED  # not the run's own fault
                 if job.finished:
                     done += 1
                     say(f"{job.folder.name}: finished in {minutes:.1f} min ({done} of {total})")
-                elif (
-                    process.returncode < 0 or process.returncode == STOPPED
-                ) and attempt < TRIES:  # not the run's own fault
+                elif killed and attempt < TRIES:
                     waiting.insert(0, (job, attempt + 1))
                 else:
                     failed.append(job)

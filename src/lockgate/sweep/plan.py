@@ -1,8 +1,8 @@
 """Which runs an exhibit needs, and which of them some folders hold already.
 
 A run is known by its whole experiment, not by its name: finished ones are found in any folder of the root, whoever made
-them, and one run serves every exhibit that asks for it. Precision is part of an experiment, but an exhibit
-takes a finished run of any, full precision before others, and says which it took.
+them, and one run serves every exhibit that asks for it. Precision is part of an experiment, but an exhibit takes a
+finished run of any, full precision before others, and says which it took.
 """
 
 from __future__ import annotations
