@@ -45,7 +45,7 @@ EXHIBIT = Exhibit(
     lines,
     figure="lines",
     notes={
-        "mnist": "iCaRL is stronger here than in the paper; its page (docs/methods/icarl.md) says why",
+        "mnist": "iCaRL and A-GEM are stronger here than in the paper; docs/methods/icarl.md and agem.md say why",
         "svhn": "5 epochs a task where the paper has 800; whether more would do has not been tried",
     },
 )

@@ -67,7 +67,7 @@ def by_buffer(result: Result, group: str) -> Figure | None:
 
 
 def by_memory(result: Result, group: str) -> Figure | None:
-    """Accuracy over the MiB kept: ours as dots, the paper's as rings, both with their names."""
+    """Accuracy over the MiB kept: measured ones as dots, the paper's as rings, both with their names."""
     rows = [row for row in result.of(group) if row.run]
     if not rows:
         return None
@@ -87,16 +87,15 @@ def by_memory(result: Result, group: str) -> Figure | None:
     for name, x, y, mine in known:
         across, down = frame.at(math.log10(x), y)
         assert down is not None
-        said = f"{name}, {'ours' if mine else 'paper'}: {words.score(y)} with {x:.2f} MiB"
+        said = f"{name}, {'here' if mine else 'paper'}: {words.score(y)} with {x:.2f} MiB"
         body.append(_dot(across, down, said, "s0" if mine else "s1", filled=mine))
         side = ("end", -8) if mine else ("start", 8)  # both may stand at the same MiB
         body.append(text(across + side[1], down + 4, name, "tick", side[0]))
-    caption = (
-        "Accuracy without the task, by what is kept of past tasks. Dots: measured here. Rings: the paper's numbers."
-    )
+    caption, legend = "Accuracy without the task, by what is kept of past tasks. Dots: measured here.", [("here", "s0")]
+    if not all(mine for *_, mine in known):  # the paper has no such figure of every data set
+        caption, legend = f"{caption} Rings: the paper's numbers.", [*legend, ("paper", "s1")]
     title = f"{result.title}: {group}"
-    legend = (("ours", "s0"), ("paper", "s1"))
-    return Figure(title, caption, document(title, caption, body, viewBox=VIEW), legend)
+    return Figure(title, caption, document(title, caption, body, viewBox=VIEW), tuple(legend))
 
 
 def _axis(frame: Frame, marks: Sequence[float], label: str) -> Iterator[str]:
