@@ -138,7 +138,7 @@ def _write(
     files = {file.name: _sha256(file) for file in sorted(folder.iterdir())}
     manifest: dict[str, Any] = {"format": FORMAT, "kind": kind, "files": files, "meta": meta}
     manifest["self"] = _digest(manifest)
-    (folder / "manifest.json").write_text(_as_text(manifest))
+    (folder / "manifest.json").write_bytes(_as_text(manifest).encode())
     for file in folder.iterdir():
         _sync(file)
 
@@ -154,12 +154,12 @@ def _prune(folder: Path) -> None:
 
 def _read_manifest(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_text()
+        text = file.read_bytes().decode()  # not read_text: it makes one kind of line end of another
         manifest = json.loads(text)
         seal = manifest.pop("self")
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _damaged(file, f"not a manifest ({error})") from error
-    # The text too: the last digit of a number can change without changing its value.
+    # The text too: white space, or the last digit of a number, can change without changing a value.
     if seal != _digest(manifest) or text != _as_text({**manifest, "self": seal}):
         raise _damaged(file, "its own checksum does not fit")
     if manifest["format"] not in READABLE:
