@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return checkpoint.save(folder, "fit", META, {"learner": STATE, "best": STATE}, optimiser.state_dict())
 
 
+@contextmanager
+def _replaced(file: Path, content: bytes) -> Iterator[None]:
+    before = file.read_bytes()
+    try:
+        file.write_bytes(content)
+        yield
+    finally:
+        file.write_bytes(before)
+
+
 @settings(deadline=None, max_examples=80)
 @given(data=st.data())
 @pytest.mark.parametrize("name", ["manifest.json", "learner.safetensors", "best.safetensors", "optimiser.pt"])
@@ -130,37 +142,24 @@ def test_no_changed_byte_goes_unnoticed(whole: Checkpoint, name: str, data: st.D
     place = data.draw(st.integers(0, len(before) - 1))
     changed = bytearray(before)
     changed[place] ^= data.draw(st.integers(1, 255))
-    try:
-        file.write_bytes(changed)
-        with pytest.raises(CheckpointError, match=name):
-            whole.manifest()
-    finally:
-        file.write_bytes(before)
+    with _replaced(file, bytes(changed)), pytest.raises(CheckpointError, match=name):
+        whole.manifest()
 
 
 @pytest.mark.parametrize("other", [b"\r", b"\t", b" "])
 def test_not_even_one_kind_of_white_space_for_another(whole: Checkpoint, other: bytes) -> None:
     file = whole.path / "manifest.json"
-    before = file.read_bytes()
-    try:
-        file.write_bytes(before.replace(b"\n", other, 1))
-        with pytest.raises(CheckpointError, match=r"manifest\.json"):
-            whole.manifest()
-    finally:
-        file.write_bytes(before)
+    changed = file.read_bytes().replace(b"\n", other, 1)
+    with _replaced(file, changed), pytest.raises(CheckpointError, match=r"manifest\.json"):
+        whole.manifest()
 
 
 @pytest.mark.parametrize("length", [0, 1, 50])
 @pytest.mark.parametrize("name", ["manifest.json", "learner.safetensors", "optimiser.pt"])
 def test_a_truncated_file_is_named(whole: Checkpoint, name: str, length: int) -> None:
     file = whole.path / name
-    before = file.read_bytes()
-    try:
-        file.write_bytes(before[:length])
-        with pytest.raises(CheckpointError, match=name):
-            whole.manifest()
-    finally:
-        file.write_bytes(before)
+    with _replaced(file, file.read_bytes()[:length]), pytest.raises(CheckpointError, match=name):
+        whole.manifest()
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "learner.safetensors", "optimiser.pt"])

@@ -192,6 +192,14 @@ def test_memory_is_on_a_scale_of_powers():
     assert figure is not None
     across = [float(x) for x in re.findall(r'cx="([\d.]+)"', figure.svg)]
     assert across[0] == across[1] < across[2] == across[3]
+    assert [name for name, _ in figure.legend] == ["here", "paper"]
+
+
+def test_the_figure_of_memory_names_the_paper_only_where_it_has_numbers():
+    figure = by_memory(result(row("Em1", accuracy=(None, 0.7), MiB=(None, 1.0))), "mnist")
+    assert figure is not None
+    assert [name for name, _ in figure.legend] == ["here"]
+    assert "paper" not in figure.caption + figure.svg
 
 
 def test_gates_are_sorted_by_their_rate_over_all_tasks():
@@ -260,8 +268,8 @@ def test_a_measurement_of_gates_is_drawn_from_the_run_folder(tmp_path):
 
 
 def test_what_cannot_differ_between_seeds_has_no_deviation():
-    assert ours(Number(None, {0: 1.5, 1: 1.5})) == "1.5000"
-    assert ours(Number(None, {0: 1.5, 1: 1.7})) == "1.6000 ± 0.1414"
+    assert ours(Number(None, {0: 1.5, 1: 1.5})) == ("1.5000",)
+    assert ours(Number(None, {0: 1.5, 1: 1.7})) == ("1.6000", "± 0.1414")
 
 
 def test_a_machine_is_named_once_with_its_commits():
@@ -271,10 +279,10 @@ def test_a_machine_is_named_once_with_its_commits():
 
 
 def test_a_row_says_its_epochs_and_any_reduced_precision():
-    def row(*precisions: str) -> str:
+    def row(*precisions: str) -> tuple[str, ...]:
         return ResultRow("g", "r", {}, (), (8, 8), (), precisions=precisions).schedule
 
-    assert row("32-true", "32-true") == "8"
-    assert row("bf16-mixed", "bf16-mixed") == "8 · bf16-mixed"
-    assert row("32-true", "bf16-mixed") == "8 · 32-true and bf16-mixed"
-    assert ResultRow("g", "r", {}, (), (), ()).schedule == "–"
+    assert row("32-true", "32-true") == ("8",)
+    assert row("bf16-mixed", "bf16-mixed") == ("8", "bf16-mixed")
+    assert row("32-true", "bf16-mixed") == ("8", "32-true and bf16-mixed")
+    assert ResultRow("g", "r", {}, (), (), ()).schedule == ("–",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -21,6 +21,7 @@ from lockgate.layers.init import Init
 from lockgate.layers.norm import SharedNorm
 from lockgate.layers.parts import Kit, PlainConv2d, PlainLinear
 from lockgate.memory.base import Memory
+from lockgate.methods.capacity import LayerCapacity
 from lockgate.trainee import Phase, Trainee
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -28,22 +29,6 @@ from lockgate.types import Batch, Examples, Losses, Task
 @dataclass(frozen=True)
 class NoOptions:
     """A method with nothing to choose."""
-
-
-@dataclass(frozen=True)
-class LayerCapacity:
-    """How much of one layer is taken after a task."""
-
-    layer: str
-    width: int
-    used: int
-    """Filters locked by this task or an earlier one."""
-    relevant: int
-    """Filters this task uses, its own and re-used ones."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For records."""
-        return {**asdict(self), "free": self.width - self.used}
 
 
 class Standardise(nn.Module):

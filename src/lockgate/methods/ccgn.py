@@ -25,7 +25,8 @@ from lockgate.layers.norm import TaskNorm
 from lockgate.layers.parts import Kit
 from lockgate.layers.per_task import task_modules
 from lockgate.losses import below_chance, sparsity
-from lockgate.methods.base import LayerCapacity, Learner
+from lockgate.methods.base import Learner
+from lockgate.methods.capacity import LayerCapacity, all_shut, nearly_full
 from lockgate.trainee import evaluating
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -287,17 +288,5 @@ class CCGN(Learner):
 
     def warnings(self) -> list[str]:
         """Layers that are nearly full, or whose gates are all shut."""
-        notes = []
-        full = [e for e in self._reported if e.width - e.used < self.options.warn_below * e.width]
-        if full and not self.options.grow:
-            left = ", ".join(f"{e.layer} {e.width - e.used}/{e.width}" for e in full)
-            notes.append(
-                f"few filters are left for later tasks: {left}. Raise `sparsity` or `gate_lr` so that gates close, or "
-                "set `grow` to widen layers."
-            )
-        shut = [e.layer for e in self._reported if e.relevant == 0]
-        if shut:
-            notes.append(
-                f"no gate fires in {', '.join(shut)}: the output there is constant. Lower `sparsity` or train longer."
-            )
-        return notes
+        full = [] if self.options.grow else nearly_full(self._reported, self.options.warn_below)
+        return [*full, *all_shut(self._reported)]

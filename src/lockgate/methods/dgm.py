@@ -29,7 +29,7 @@ from lockgate.memory.gan.masked import MaskedGenerator
 from lockgate.memory.gan.nets import grid, make_critic, plan_generator, to_pixels
 from lockgate.memory.gan.schedule import GanOptions
 from lockgate.memory.gan.wgan_gp import Rounds, penalty_losses
-from lockgate.methods.base import LayerCapacity
+from lockgate.methods.capacity import LayerCapacity
 from lockgate.methods.single_head import SingleHead
 from lockgate.trainee import Phase, evaluating
 from lockgate.types import Batch, Examples, Losses, Task

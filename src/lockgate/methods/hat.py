@@ -19,7 +19,8 @@ from lockgate.layers.hat import Masked, MaskedConv2d, MaskedLinear, annealed, sh
 from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.parts import Kit
-from lockgate.methods.base import LayerCapacity, Learner
+from lockgate.methods.base import Learner
+from lockgate.methods.capacity import LayerCapacity
 from lockgate.types import Batch, Losses, Task
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lockgate.types import Examples
+
 
 class Pool(NamedTuple):
     """Images to rehearse on, with what past streams make of them."""
@@ -19,6 +21,14 @@ class Pool(NamedTuple):
     past: Tensor  # (N, P), features of past streams at the channels they can open
     starts: Tensor  # (tasks,), the first image of each task
     sizes: Tensor  # (tasks,), images of each task
+
+    @classmethod
+    def of(cls, x: Tensor, drawn: Examples, target: Tensor, past: Tensor, tasks: int) -> Pool:
+        """Of the images ``drawn``, as they are to be seen (``x``), on the device of ``past``."""
+        sizes = torch.bincount(drawn.task, minlength=tasks)
+        nameless = bool((target < 0).any())
+        x, y, task, target = (part.to(past.device) for part in (x, drawn.y, drawn.task, target))
+        return cls(x, y, task, target, nameless, past, sizes.cumsum(0) - sizes, sizes)
 
     def rows(self, count: int, at_random: bool) -> Tensor:
         """Rows of a rehearsal batch: tasks in turn, images at random; or else always the same rows."""

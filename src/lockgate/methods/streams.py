@@ -260,11 +260,10 @@ class Streams(CCGN):
 
     @torch.no_grad()
     def _make_pool(self, count: int) -> Pool:
-        tasks, current = len(self.heads), self._current
         rng = generator(self._pool_seed, self.epoch)
-        examples = self.memory.all(current) if not self._augmented else None
+        examples = self.memory.all(self._current) if not self._augmented else None
         if examples is None:
-            wanted = self.steps * count * ranks.world_size() or len(current)  # as many as the epoch will show
+            wanted = self.steps * count * ranks.world_size() or len(self._current)  # as many as the epoch will show
             x, examples = self._drawn(wanted, rng)
         else:
             x = examples.x
@@ -274,10 +273,7 @@ class Streams(CCGN):
             target = self.target(examples)
             parts = [self._past(part.to(device)) for part in torch.split(x, BATCH) if self.options.seal]
         past = torch.cat(parts) if parts else torch.empty(0, device=device)
-        sizes = torch.bincount(examples.task, minlength=tasks)
-        y, task, target = (part.to(device) for part in (examples.y, examples.task, target))
-        nameless = bool((target < 0).any())
-        return Pool(x.to(device), y, task, target, nameless, past, sizes.cumsum(0) - sizes, sizes)
+        return Pool.of(x, examples, target, past, len(self.heads))
 
     def _drawn(self, wanted: int, rng: torch.Generator) -> tuple[Tensor, Examples]:
         """Images of all tasks alike, about ``wanted`` in all, as they are to be seen and as they were drawn."""

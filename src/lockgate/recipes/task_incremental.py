@@ -54,8 +54,8 @@ EXHIBIT = Exhibit(
     lines,
     notes={
         "mnist": "EWC-On is stronger here than in the paper; its page (docs/methods/ewc_online.md) says why",
-        "svhn": "LwF is much stronger here than in the paper, HAT a little weaker; EWC-On suffers from AdamW, which "
-        "all have here, and reaches 0.932 with SGD: docs/methods/lwf.md, hat.md and ewc_online.md say why",
+        "svhn": "LwF is much stronger here than in the paper, HAT a little weaker, and EWC-On suffers from AdamW, "
+        "which all have here: docs/methods/lwf.md, hat.md and ewc_online.md",
         "cifar10": NARROW,
     },
 )

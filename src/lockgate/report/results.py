@@ -61,11 +61,11 @@ class ResultRow:
     """Of its runs."""
 
     @property
-    def schedule(self) -> str:
+    def schedule(self) -> tuple[str, ...]:
         """Epochs a task of its runs, and their precisions unless all had the full one."""
         epochs = ", ".join(map(str, sorted(set(self.epochs))))
         precisions = "" if set(self.precisions) == {FULL} else " and ".join(sorted(set(self.precisions)))
-        return " · ".join(filter(None, (epochs, precisions))) or words.ABSENT
+        return tuple(filter(None, (epochs, precisions))) or (words.ABSENT,)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -187,13 +187,13 @@ def machines(rows: Iterable[ResultRow]) -> list[str]:
     return [machine + (COMMIT + ", ".join(found) if found else "") for machine, found in commits.items()]
 
 
-def ours(number: Number) -> str:
-    """Our number, with its deviation over seeds."""
+def ours(number: Number) -> tuple[str, ...]:
+    """Our number, and its deviation over seeds."""
     if number.mean is None:
-        return "not run"
+        return ("not run",)
     digits = 4 if number.mean < 2 else 3
-    spread = f" ± {number.deviation:.{digits}f}" if number.deviation else ""  # none where seeds cannot differ: bytes
-    return f"{number.mean:.{digits}f}{spread}"
+    spread = (f"± {number.deviation:.{digits}f}",) if number.deviation else ()  # none where seeds cannot differ: bytes
+    return (f"{number.mean:.{digits}f}", *spread)
 
 
 def printed(number: Number) -> str:

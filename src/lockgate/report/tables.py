@@ -90,7 +90,7 @@ def _exhibit(result: Result) -> Iterator[str]:
         for row in rows:
             cells = [_cell(row, column) for column in columns]
             seeds = ", ".join(map(str, row.seeds)) or "–"
-            yield f"| {row.name} | {' | '.join(cells)} | {row.schedule} | {seeds} |"
+            yield f"| {row.name} | {' | '.join(cells)} | {' · '.join(row.schedule)} | {seeds} |"
         commands = list(dict.fromkeys(command for row in rows for command in row.commands))
         if commands:
             hardware = "; ".join(machines(rows))
@@ -105,4 +105,4 @@ def _cell(row: ResultRow, column: str) -> str:
     if number is None:
         return ""
     bracket = "" if number.paper is None else f" ({printed(number)})"
-    return f"{ours(number)}{bracket}"
+    return f"{' '.join(ours(number))}{bracket}"
