@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from lockgate.config import Experiment, Precision
-from lockgate.engine.folder import RunFolder
-from lockgate.recipes.exhibit import Line, preset, without_task
-from lockgate.sweep.local import carry_out
-from lockgate.sweep.plan import Job, jobs
+from lockgate.reproduction.paper_table import Line, preset, without_task
+from lockgate.reproduction.plan import Job, jobs
+from lockgate.reproduction.runners.local import run_jobs
+from lockgate.runs.directory import RunFolder
 from timing import table
 
 Change = tuple[str, str]
@@ -34,10 +34,10 @@ PRINTED: dict[Change, Any] = {
     ("options", "seal"): False,
     ("options", "open_bias"): 0.0,
     ("options", "gate_lr"): 1.0,
-    ("options", "shift"): 0,
-    ("options", "warp"): 0.0,
-    ("options", "park"): 0.0,
-    ("options", "settle"): 0.0,
+    ("options", "random_translate"): 0,
+    ("options", "random_affine"): 0.0,
+    ("options", "prune"): 0.0,
+    ("options", "anneal"): 0.0,
     ("optim", "selection"): "objective",
     ("options", "targets"): "task",
     ("options", "hidden"): 64,
@@ -50,11 +50,11 @@ STEPS: dict[str, tuple[Change, ...]] = {
     "+ seal": (("options", "seal"),),
     "+ open_bias: gates start open": (("options", "open_bias"),),
     "+ gate_lr: gates learn faster": (("options", "gate_lr"),),
-    "+ shift: rehearsed images are moved": (("options", "shift"),),
-    "+ warp: and turned, stretched, sheared": (("options", "warp"),),
-    "+ park: what is silent is not computed": (("options", "park"),),
+    "+ shift: rehearsed images are moved": (("options", "random_translate"),),
+    "+ warp: and turned, stretched, sheared": (("options", "random_affine"),),
+    "+ park: what is silent is not computed": (("options", "prune"),),
     "+ settle: no noise, no sparsity at the end; the last epoch is kept": (
-        ("options", "settle"),
+        ("options", "anneal"),
         ("optim", "selection"),
     ),
     "+ targets: class": (("options", "targets"),),
@@ -118,7 +118,7 @@ def main() -> int:
     failed = []
     if not given.no_run:
         every = [job for found in wanted.values() for job in found]
-        failed = carry_out(every, given.jobs, lambda text: print(text, flush=True))
+        failed = run_jobs(every, given.jobs, lambda text: print(text, flush=True))
     columns = (
         "",
         "no task given",

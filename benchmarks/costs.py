@@ -31,7 +31,7 @@ def fisher(rounds: int) -> list[object]:
         fit.state.step, fit.state.sums = fit.phase.steps - steps, {}
         fit.train_epoch(0)
 
-    found = interleaved({"steps": some_steps, "fisher": lambda: fit.trainee.end_task(task)}, rounds)
+    found = interleaved({"steps": some_steps, "fisher": lambda: fit.trainable.end_task(task)}, rounds)
     epoch = found["steps"] * fit.phase.steps / steps
     return ["Fisher information of ewc-online, of an epoch", f"{found['fisher'] / epoch:.2f}", "0.5"]
 

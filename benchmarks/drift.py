@@ -14,8 +14,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from lockgate.engine import checkpoint
-from lockgate.engine.folder import RunFolder
+from lockgate.runs import checkpoint
+from lockgate.runs.directory import RunFolder
 from timing import table
 
 

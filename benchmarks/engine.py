@@ -16,12 +16,13 @@ import torch
 import torch.nn.functional as F
 
 from lockgate.config import Experiment, OptimConfig, RuntimeConfig
-from lockgate.engine.device import make_fabric, prepare_process
-from lockgate.engine.fit import Fit, FitState, task_phase
-from lockgate.engine.loading import place
-from lockgate.engine.progress import Progress
-from lockgate.engine.setup import build_learner, validated
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
+from lockgate.runs.build import build_learner, validated
+from lockgate.runs.loading import place
+from lockgate.runs.task_phase import task_phase
+from lockgate.training.device import make_fabric, prepare_process
+from lockgate.training.loop import Fit, FitState
+from lockgate.training.progress import Progress
 from lockgate.types import Examples, Task
 from timing import interleaved
 
@@ -67,7 +68,7 @@ def epoch(fit: Fit, number: int = 0) -> None:
     fit.train_epoch(number)
 
 
-def about_to_fit(fabric: Any, learner: Learner, task: Task, experiment: Experiment) -> Fit:
+def about_to_fit(fabric: Any, learner: Method, task: Task, experiment: Experiment) -> Fit:
     """Training on ``task``, which has begun."""
     phase = task_phase(learner, task, task.train, experiment)
     return Fit(fabric, phase, experiment, FitState(), lambda _: None, Progress(1, 0, quiet=True))

@@ -23,17 +23,17 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lockgate.engine.loading import load
-from lockgate.engine.setup import build_learner, validated
+from lockgate.app.export import require_onnx, session, write_onnx
 from lockgate.errors import LockgateError
 from lockgate.evaluation.macs import task_macs
 from lockgate.inference.check import compare
 from lockgate.inference.compile import Compiled, compile_learner
-from lockgate.inference.export import require_onnx, session, write_onnx
-from lockgate.methods.base import Learner
-from lockgate.report import records
+from lockgate.methods.base import Method
+from lockgate.report.load import read as read_run
+from lockgate.reproduction.write import command_of
+from lockgate.runs.build import build_learner, validated
+from lockgate.runs.loading import load
 from lockgate.scenario import Scenario
-from lockgate.sweep.write import command_of
 from timing import interleaved, table, times
 
 SAMPLE = 200
@@ -42,7 +42,7 @@ SAMPLE = 200
 Answer = Callable[[Tensor], object]
 
 
-def dense_of(experiment, image_shape) -> Learner:
+def dense_of(experiment, image_shape) -> Method:
     """The same backbone without gates."""
     plain = validated(dataclasses.replace(experiment, method="finetune", options={}))
     learner = build_learner(plain, image_shape)
@@ -50,7 +50,7 @@ def dense_of(experiment, image_shape) -> Learner:
     return learner.eval()
 
 
-def dense_forms(learner: Learner) -> dict[str, Answer]:
+def dense_forms(learner: Method) -> dict[str, Answer]:
     last = copy.deepcopy(learner).to(memory_format=torch.channels_last)
     return {
         "channels first": partial(learner.predict, task=0),
@@ -92,7 +92,7 @@ def measure(
     return found[best], best, mean, found.get("together")
 
 
-def onnx_answers(compiled: Compiled, dense: Learner, x: Tensor, folder: Path):
+def onnx_answers(compiled: Compiled, dense: Method, x: Tensor, folder: Path):
     """The dense backbone, each task's network and the one for all, in ONNX Runtime on one thread."""
 
     def through(network: nn.Module, name: str) -> Answer:
@@ -104,7 +104,7 @@ def onnx_answers(compiled: Compiled, dense: Learner, x: Tensor, folder: Path):
     return {"exported": through(compile_learner(dense).tasks[0], "dense")}, tasks, together
 
 
-def mac_ratios(learner: Learner, scenario: Scenario, mixed: Tensor) -> tuple[float, float]:
+def mac_ratios(learner: Method, scenario: Scenario, mixed: Tensor) -> tuple[float, float]:
     """Dense multiply-accumulates over open ones, gates included: the task given, and all streams on a mixed batch."""
     tasks = scenario.tasks[: len(learner.heads)]
     own = [task_macs(learner, task.test.x[:512], task.id) for task in tasks]
@@ -131,7 +131,7 @@ def main() -> None:
     tested = [task.test.x[: given.images or None] for task in scenario.tasks[:tasks]]
     every = torch.cat(tested)
     print(f"{experiment.method}, {experiment.dataset}, {experiment.backbone}, {tasks} tasks: {given.run}")
-    print(f"made by `{command_of(records.read(given.run).summary.command)}`\n")
+    print(f"made by `{command_of(read_run(given.run).summary.command)}`\n")
     if learner.class_incremental:
         print(f"no task given: {compare(learner, partial(compiled.predict, task=None), every, None).text()}")
     for t, x in enumerate(tested):

@@ -16,10 +16,10 @@ from collections.abc import Callable
 import torch
 
 from engine import BATCH, about_to_fit, compare, endless, epoch, images
-from lockgate.engine.device import make_fabric
-from lockgate.engine.loading import place
-from lockgate.engine.setup import build_learner
 from lockgate.methods import METHODS
+from lockgate.runs.build import build_learner
+from lockgate.runs.loading import place
+from lockgate.training.device import make_fabric
 from lockgate.types import Examples, Task
 
 CHEAP = {"ccgn-episodic": {"buffer": 500}, "ccgn-generative": {"gan_iterations": 1}}

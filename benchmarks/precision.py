@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from engine import BATCH, begun, compare, endless, epoch, images
 from lockgate.config import Precision
-from lockgate.sweep.plan import computed_in
+from lockgate.reproduction.plan import computed_in
 from lockgate.types import Task
 from timing import table, times
 

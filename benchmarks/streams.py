@@ -21,10 +21,10 @@ from pathlib import Path
 import torch
 
 from engine import about_to_fit, endless, epoch, images
-from lockgate.engine.device import make_fabric
-from lockgate.engine.fit import Fit
-from lockgate.engine.loading import place
-from lockgate.engine.setup import build_learner
+from lockgate.runs.build import build_learner
+from lockgate.runs.loading import place
+from lockgate.training.device import make_fabric
+from lockgate.training.loop import Fit
 from lockgate.types import Examples, Task
 from timing import resident, table
 
@@ -35,7 +35,10 @@ FILTERS = 10
 
 def at_task(tasks: int, steps: int, method: str) -> Fit:
     """Training about to begin on the last of ``tasks`` tasks."""
-    options = {"ccgn-episodic": {"patience": 0, "shift": 2}, "ccgn-generative": {"patience": 0, "gan_iterations": 1}}
+    options = {
+        "ccgn-episodic": {"patience": 0, "random_translate": 2},
+        "ccgn-generative": {"patience": 0, "gan_iterations": 1},
+    }
     experiment = endless(method, BATCH, **options.get(method, {}))
     learner = build_learner(experiment, (1, 28, 28))
     fabric = make_fabric(experiment)
@@ -84,9 +87,9 @@ def main() -> None:
         epoch(fit)
     for _ in range(given.rounds):
         for tasks, fit in fits.items():
-            fit.trainee._pool = None
+            fit.trainable._pool = None
             start = time.process_time()
-            fit.trainee.pool(BATCH)
+            fit.trainable.pool(BATCH)
             pools[tasks].append((time.process_time() - start) / given.steps)
             start = time.process_time()
             epoch(fit)

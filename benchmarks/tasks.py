@@ -15,10 +15,10 @@ import tempfile
 import threading
 from pathlib import Path
 
+from lockgate.app.audit import audit_run
 from lockgate.config import DataConfig, Experiment, ModelConfig, OptimConfig, RuntimeConfig
-from lockgate.engine.audit import audit_run
-from lockgate.engine.records import read_records
-from lockgate.engine.run import run
+from lockgate.runs.log import read_records
+from lockgate.runs.run import run
 from timing import resident, table, times
 
 EVERY = 0.02
@@ -60,7 +60,7 @@ def main() -> None:
         data=DataConfig(synthetic_classes=2 * given.tasks, synthetic_per_class=200),
         model=ModelConfig(width=50),
         optim=OptimConfig(batch_size=32),
-        options={"patience": 0, "gate_lr": 10.0, "park": 1e-3},
+        options={"patience": 0, "gate_lr": 10.0, "prune": 1e-3},
         runtime=RuntimeConfig(threads=1, accelerator="cpu"),
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 
     python benchmarks/training.py [--epochs N] [--images N] [--steps N] [--rounds N] [--data-dir DIR]
 
-Parking: the first task of Split MNIST is learnt by the `short` recipe, with and without parking; then further epochs of
+Parking: the first task of Split MNIST is learnt by the `short` preset, with and without parking; then further epochs of
 both and of `finetune` (same network, batch and optimiser) are timed in turn. Task 5: steps of `ccgn-episodic` with four
 sealed tasks behind, the pool of rehearsal images included, against steps of `finetune`. All with the same allocator
 settings, on one thread.
@@ -17,11 +17,11 @@ import torch
 
 from engine import begun, epoch
 from lockgate.config import Experiment, RuntimeConfig, merge
-from lockgate.engine.device import prepare_process
-from lockgate.engine.fit import Fit
-from lockgate.engine.setup import build_scenario, experiment_from
 from lockgate.evaluation.accuracy import accuracy
-from lockgate.recipes.presets import short
+from lockgate.presets.tables import short
+from lockgate.runs.build import build_scenario, experiment_from
+from lockgate.training.device import prepare_process
+from lockgate.training.loop import Fit
 from lockgate.types import Examples, Task
 from streams import BATCH, at_task
 from timing import interleaved, table, times
@@ -49,7 +49,7 @@ def parking(given: argparse.Namespace) -> None:
     experiments = {
         "finetune": mnist("finetune", given),
         "ccgn, parking": mnist("ccgn", given),
-        "ccgn, no parking": mnist("ccgn", given, park=0.0),
+        "ccgn, no parking": mnist("ccgn", given, prune=0.0),
     }
     prepare_process(experiments["finetune"])
     fits = {name: begun(experiment, task) for name, experiment in experiments.items()}
@@ -61,7 +61,7 @@ def parking(given: argparse.Namespace) -> None:
     rows = []
     for name, fit in fits.items():
         images = fit.phase.steps * experiments[name].optim.batch_size
-        right = accuracy(fit.trainee, task.test, 0)
+        right = accuracy(fit.trainable, task.test, 0)
         row = [name, f"{images / seconds[name]:.0f}", times(seconds["finetune"] / seconds[name]), f"{right:.4f}"]
         rows.append([*row, open_filters(fit)])
     title = f"Training on task 1 of Split MNIST after {last + 1} epochs (goal with parking: 2x)"
@@ -69,7 +69,7 @@ def parking(given: argparse.Namespace) -> None:
 
 
 def open_filters(fit: Fit) -> str:
-    learner = fit.trainee
+    learner = fit.trainable
     if not hasattr(learner, "gated"):
         return "all"
     return ", ".join(str(len(layer.writes.get(0, layer.weight))) for layer in learner.gated.values())
@@ -81,7 +81,7 @@ def task_five(given: argparse.Namespace) -> None:
     dense = at_task(1, steps, "finetune")
 
     def with_pool() -> None:
-        five.trainee._pool = None  # made anew, as once an epoch
+        five.trainable._pool = None  # made anew, as once an epoch
         epoch(five, 0)
 
     seconds = interleaved({"task 5": with_pool, "dense": lambda: epoch(dense, 0)}, given.rounds)
@@ -93,7 +93,7 @@ def task_five(given: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=0, help="0: the recipe's")
+    parser.add_argument("--epochs", type=int, default=0, help="0: the preset's")
     parser.add_argument("--images", type=int, default=0, help="training images of the task; 0: all")
     parser.add_argument("--steps", type=int, default=20, help="of an epoch of task 5")
     parser.add_argument("--rounds", type=int, default=5)

@@ -16,9 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lockgate.engine.folder import RunFolder, write_atomically
-from lockgate.engine.summary import environment
-from lockgate.recipes.presets import GATED
+from lockgate.presets.tables import GATED
+from lockgate.runs.directory import RunFolder, write_atomically
+from lockgate.runs.summary import environment
 
 HERE = Path(__file__).parent
 INTRODUCTION = """# Performance

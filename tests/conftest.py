@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+pytest_plugins = ["tests.support.run_fixtures"]
+
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:

@@ -83,8 +83,10 @@ class OptimConfig:
         "one_cycle", "How the learning rate moves within a task."
     )
     milestones: tuple[int, ...] = option((), "Epochs after which `milestones` divides the learning rate by ten.")
-    shift: int = option(0, "Augmentation: move each training image by up to this many pixels each way.", ge=0)
-    warp: float = option(
+    random_translate: int = option(
+        0, "Augmentation: move each training image by up to this many pixels each way.", ge=0
+    )
+    random_affine: float = option(
         0.0, "Augmentation: turn, stretch and shear each training image by up to about this share.", ge=0, lt=1
     )
     flip: bool = option(False, "Augmentation: mirror training images left to right, half of the time.")

@@ -13,7 +13,7 @@ class LockgateError(Exception):
 
 
 class UnknownNameError(LockgateError):
-    """A method, data set, backbone or recipe that is not registered."""
+    """A method, data set, backbone or preset that is not registered."""
 
 
 class ConfigError(LockgateError):

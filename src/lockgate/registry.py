@@ -31,7 +31,7 @@ def near_matches(name: str, names: Iterator[str] | list[str]) -> str:
 
 
 class Registry(Generic[T]):
-    """A fixed table of named things of one kind (method, data set, backbone, recipe)."""
+    """A fixed table of named things of one kind (method, data set, backbone, preset)."""
 
     def __init__(self, kind: str, entries: Mapping[str, Entry]) -> None:
         self.kind = kind

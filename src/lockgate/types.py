@@ -1,4 +1,4 @@
-"""The values that walk through the rooms: named tuples and frozen dataclasses, nothing that trains."""
+"""The values that walk through the modules: named tuples and frozen dataclasses, nothing that trains."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from torch import Tensor
 
 Losses = dict[str, Tensor]
 """Named scalar terms of an objective; the engine minimises their sum and records each."""
+
+
+State = dict[str, Tensor]
+"""Named tensors: what a module is, as ``state_dict`` gives it."""
 
 
 class Batch(NamedTuple):

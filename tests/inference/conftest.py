@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from walk import walk
+from tests.support import tiny
+from tests.support.walk import walk
 
-import tiny
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 from lockgate.types import Task
 
 
@@ -25,7 +25,7 @@ def _process_as_it_was() -> Iterator[None]:
 
 
 @functools.cache
-def _learnt(method: str, backbone: str, options: tuple[tuple[str, Any], ...]) -> tuple[Learner, tuple[Task, ...]]:
+def _learnt(method: str, backbone: str, options: tuple[tuple[str, Any], ...]) -> tuple[Method, tuple[Task, ...]]:
     data = {"synthetic_classes": 6, "synthetic_per_class": 20}
     experiment = tiny.experiment(method, backbone, tasks=3, data=data, options=dict(options))
     *_, (learner, seen) = walk(experiment)
@@ -33,10 +33,10 @@ def _learnt(method: str, backbone: str, options: tuple[tuple[str, Any], ...]) ->
 
 
 @pytest.fixture
-def learnt() -> Callable[..., tuple[Learner, tuple[Task, ...]]]:
+def learnt() -> Callable[..., tuple[Method, tuple[Task, ...]]]:
     """A learner after three tasks of two classes, and the tasks. Nobody changes it."""
 
-    def make(method: str, backbone: str = "simple_cnn", **options: Any) -> tuple[Learner, tuple[Task, ...]]:
+    def make(method: str, backbone: str = "simple_cnn", **options: Any) -> tuple[Method, tuple[Task, ...]]:
         return _learnt(method, backbone, tuple(options.items()))
 
     return make

@@ -1,4 +1,4 @@
-"""Room 4: networks from pixels to pooled features, plain and gated from one definition."""
+"""networks from pixels to pooled features, plain and gated from one definition."""
 
 from __future__ import annotations
 

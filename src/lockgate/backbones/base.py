@@ -41,7 +41,7 @@ class Channels:
         """Tell all of them which channels the stream of ``task`` holds: what its gates can open, neither parked nor
         outside its seal. Writers share one answer."""
         gates = [layer.gate(task) for layer in self.writers]
-        open_ = torch.stack([gate.seal & ~gate.parked for gate in gates]).any(0)  # (c,)
+        open_ = torch.stack([gate.seal & ~gate.pruned for gate in gates]).any(0)  # (c,)
         if not open_.any():  # nothing to compute would cut the stream: one filter stays, its gates shut
             open_[0] = True
         index = None if open_.all() else torch.nonzero(open_).flatten()

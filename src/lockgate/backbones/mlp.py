@@ -9,17 +9,17 @@ from torch import Tensor
 
 from lockgate.backbones.base import Backbone, Channels, Stream
 from lockgate.config import ModelConfig
-from lockgate.layers.parts import Kit
+from lockgate.layers.plain import LayerFactory
 
 
 class MLP(Backbone):
     """pixels - Linear - ReLU - gate - Linear - ReLU - gate."""
 
-    def __init__(self, image_shape: tuple[int, int, int], kit: Kit, config: ModelConfig) -> None:
+    def __init__(self, image_shape: tuple[int, int, int], layer_factory: LayerFactory, config: ModelConfig) -> None:
         super().__init__()
         width = config.width or 100
-        self.fc1 = kit.linear(math.prod(image_shape), width)
-        self.fc2 = kit.linear(width, width)
+        self.fc1 = layer_factory.linear(math.prod(image_shape), width)
+        self.fc2 = layer_factory.linear(width, width)
         self._add("fc1", self.fc1, None)
         self._add("fc2", self.fc2, 0)
         self.channels = [Channels([self.fc1], [self.fc2], []), Channels([self.fc2], [], [])]

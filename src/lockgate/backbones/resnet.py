@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone, Channels, Stream
 from lockgate.config import ModelConfig
-from lockgate.layers.parts import Kit
+from lockgate.layers.plain import LayerFactory
 
 BLOCKS = (2, 2, 2, 2)
 
@@ -20,17 +20,17 @@ BLOCKS = (2, 2, 2, 2)
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around a shortcut."""
 
-    def __init__(self, c_in: int, c_out: int, stride: int, kit: Kit) -> None:
+    def __init__(self, c_in: int, c_out: int, stride: int, layer_factory: LayerFactory) -> None:
         super().__init__()
-        self.conv1 = kit.conv(c_in, c_out, 3, stride=stride, padding=1, bias=False)
-        self.norm1 = kit.norm(c_out)
-        self.conv2 = kit.conv(c_out, c_out, 3, padding=1, bias=False)
-        self.norm2 = kit.norm(c_out)
+        self.conv1 = layer_factory.conv(c_in, c_out, 3, stride=stride, padding=1, bias=False)
+        self.norm1 = layer_factory.norm(c_out)
+        self.conv2 = layer_factory.conv(c_out, c_out, 3, padding=1, bias=False)
+        self.norm2 = layer_factory.norm(c_out)
         self.stride = stride
         self.downsamples = stride != 1 or c_in != c_out
         if self.downsamples:
-            self.shortcut = kit.conv(c_in, c_out, 1, bias=False)
-            self.shortcut_norm = kit.norm(c_out)
+            self.shortcut = layer_factory.conv(c_in, c_out, 1, bias=False)
+            self.shortcut_norm = layer_factory.norm(c_out)
 
     def forward(self, x: Tensor, task: int) -> tuple[Tensor, list[Tensor]]:
         """(B, c_in, H, W) to (B, c_out, H', W') and the gates, in the order conv1, shortcut, conv2."""
@@ -49,11 +49,11 @@ class BasicBlock(nn.Module):
 class ResNet(Backbone):
     """``width`` filters in the stem (64), doubled at each stage; ``blocks`` per stage."""
 
-    def __init__(self, image_shape: tuple[int, int, int], kit: Kit, config: ModelConfig) -> None:
+    def __init__(self, image_shape: tuple[int, int, int], layer_factory: LayerFactory, config: ModelConfig) -> None:
         super().__init__()
         width = config.width or 64
-        self.stem = kit.conv(image_shape[0], width, 3, padding=1, bias=False)
-        self.stem_norm = kit.norm(width)
+        self.stem = layer_factory.conv(image_shape[0], width, 3, padding=1, bias=False)
+        self.stem_norm = layer_factory.norm(width)
         last = self._add("stem", self.stem, None)
         stream = Channels([self.stem], [], [self.stem_norm])  # the residual stream of the current stage
         self.blocks = nn.ModuleList()
@@ -61,7 +61,7 @@ class ResNet(Backbone):
         for stage, count in enumerate(config.blocks or BLOCKS):
             for b in range(count):
                 c_out = width * 2**stage
-                block = BasicBlock(c_in, c_out, 2 if stage and not b else 1, kit)
+                block = BasicBlock(c_in, c_out, 2 if stage and not b else 1, layer_factory)
                 self.blocks.append(block)
                 stream, last = self._wire(f"stage{stage + 1}.block{b + 1}", block, stream, last)
                 c_in = c_out

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lockgate.backbones.base import Backbone, Channels, Stream
 from lockgate.config import ModelConfig
-from lockgate.layers.parts import Kit
+from lockgate.layers.plain import LayerFactory
 from lockgate.layers.pool import max_pool
 
 
@@ -22,12 +22,12 @@ def _relu_pool(h: Tensor) -> Tensor:
 class SimpleCNN(Backbone):
     """Three convolutions of ``width`` filters (100 in the paper), gated after the pooling."""
 
-    def __init__(self, image_shape: tuple[int, int, int], kit: Kit, config: ModelConfig) -> None:
+    def __init__(self, image_shape: tuple[int, int, int], layer_factory: LayerFactory, config: ModelConfig) -> None:
         super().__init__()
         width = config.width or 100
-        self.conv1 = kit.conv(image_shape[0], width, 3, padding=1)
-        self.conv2 = kit.conv(width, width, 3, padding=1)
-        self.conv3 = kit.conv(width, width, 3, padding=1)
+        self.conv1 = layer_factory.conv(image_shape[0], width, 3, padding=1)
+        self.conv2 = layer_factory.conv(width, width, 3, padding=1)
+        self.conv3 = layer_factory.conv(width, width, 3, padding=1)
         for index, name in enumerate(("conv1", "conv2", "conv3")):
             self._add(name, getattr(self, name), index - 1 if index else None)
         self.channels = [

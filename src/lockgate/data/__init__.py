@@ -1,4 +1,4 @@
-"""Room 1: files to arrays. Every data set is a function ``(data_dir, config) -> Dataset`` of uint8 images in RAM."""
+"""files to arrays. Every data set is a function ``(data_dir, config) -> Dataset`` of uint8 images in RAM."""
 
 from __future__ import annotations
 

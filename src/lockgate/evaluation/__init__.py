@@ -1,1 +1,1 @@
-"""Room 8: a learner and tasks to numbers. Never touches training."""
+"""a learner and tasks to numbers. Never touches training."""

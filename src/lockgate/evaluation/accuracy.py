@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from lockgate.evaluation.features import BATCH, StreamFeatures
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 from lockgate.types import Examples, Task
 
 Matrix = list[list[float]]
 
 
 @torch.no_grad()
-def accuracy(learner: Learner, examples: Examples, task: int) -> float:
+def accuracy(learner: Method, examples: Examples, task: int) -> float:
     """Share of ``examples`` classified right, the task given."""
     learner.eval()
     device = learner.input.mean.device
@@ -27,7 +27,7 @@ def accuracy(learner: Learner, examples: Examples, task: int) -> float:
     return right / len(examples)
 
 
-def task_incremental(learner: Learner, tasks: Sequence[Task], known: Sequence[float] = ()) -> list[float]:
+def task_incremental(learner: Method, tasks: Sequence[Task], known: Sequence[float] = ()) -> list[float]:
     """Test accuracy on each task that has test images, the task given; of the first ones it may be ``known``."""
     return [*known, *(accuracy(learner, task.test, task.id) for task in tasks[len(known) :] if len(task.test))]
 
@@ -43,7 +43,7 @@ class WithoutTask:
 
 
 @torch.no_grad()
-def without_task(learner: Learner, tasks: Sequence[Task], features: StreamFeatures | None = None) -> WithoutTask | None:
+def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeatures | None = None) -> WithoutTask | None:
     """Accuracy with no task given, by every kind of inference; None where the method needs the task.
 
     ``features`` holds what is known of streams already.
@@ -80,7 +80,7 @@ def without_task(learner: Learner, tasks: Sequence[Task], features: StreamFeatur
     return WithoutTask(rows, found)
 
 
-def class_incremental(learner: Learner, tasks: Sequence[Task]) -> list[float] | None:
+def class_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | None:
     """Test accuracy on each task among all classes seen so far; None where the method needs the task."""
     found = without_task(learner, tasks)
     return None if found is None else found.rows[learner.inference]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lockgate.evaluation.features import BATCH, StreamFeatures
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 from lockgate.types import Task
 
 Promise = dict[str, Any]
@@ -69,7 +69,7 @@ def digest(tensor: Tensor) -> str:
 
 
 @torch.no_grad()
-def logits(learner: Learner, task: Task) -> Tensor:
+def logits(learner: Method, task: Task) -> Tensor:
     """Logits (N, classes) of a task's promised images, the task given. Batches are fixed: kernels depend on them."""
     learner.eval()
     device = learner.input.mean.device
@@ -77,14 +77,14 @@ def logits(learner: Learner, task: Task) -> Tensor:
 
 
 def stream_digests(
-    learner: Learner, streams: Sequence[int], images: Task, features: StreamFeatures | None = None
+    learner: Method, streams: Sequence[int], images: Task, features: StreamFeatures | None = None
 ) -> dict[str, str]:
     """Digests of the features of some tasks' ``streams`` on the promised images of ``images``: "stream on images"."""
     found = (features or StreamFeatures()).of(learner, streams, images)
     return {f"{t} on {images.id}": digest(part) for t, part in zip(streams, found, strict=bool(found))}
 
 
-def promise(learner: Learner, seen: Sequence[Task], features: StreamFeatures | None = None) -> Promise | None:
+def promise(learner: Method, seen: Sequence[Task], features: StreamFeatures | None = None) -> Promise | None:
     """What ``learner`` promises about the last task of ``seen``, just ended; None if the method promises nothing.
 
     ``features`` keeps what had to be computed of streams.
@@ -102,7 +102,7 @@ def promise(learner: Learner, seen: Sequence[Task], features: StreamFeatures | N
 
 
 def audit(
-    learner: Learner, tasks: Sequence[Task], promises: Sequence[Promise], tested: Collection[int] | None = None
+    learner: Method, tasks: Sequence[Task], promises: Sequence[Promise], tested: Collection[int] | None = None
 ) -> Verdict:
     """Check every promise against the learner as it is now: all tensors, and answers on the ``tested`` tasks' images.
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 from lockgate.types import Task
 
 BATCH = 512
@@ -25,7 +25,7 @@ class StreamFeatures:
     def __init__(self) -> None:
         self._kept: dict[tuple[int, int], Tensor] = {}  # (stream, images of): (N, F), on the CPU
 
-    def of(self, learner: Learner, streams: Sequence[int], images: Task) -> list[Tensor]:
+    def of(self, learner: Method, streams: Sequence[int], images: Task) -> list[Tensor]:
         """Features (N, F) of ``streams`` on the promised images of a task; [] where answers do not come from streams.
 
         Batches are fixed: kernels, and so bits, depend on them.
@@ -44,7 +44,7 @@ class StreamFeatures:
         self._kept.clear()
 
     @torch.no_grad()
-    def _run(self, learner: Learner, streams: Sequence[int], images: Task) -> list[Tensor]:
+    def _run(self, learner: Method, streams: Sequence[int], images: Task) -> list[Tensor]:
         if not streams or not len(images.promised):
             return []
         learner.eval()

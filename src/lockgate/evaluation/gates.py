@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lockgate.methods.base import Learner
-from lockgate.methods.ccgn import CCGN
-from lockgate.trainee import evaluating
+from lockgate.methods.base import Method
+from lockgate.methods.ccgn.method import CCGN
+from lockgate.training.phase import evaluating
 from lockgate.types import Task
 
 Firing = dict[str, list[list[float]]]
@@ -23,7 +23,7 @@ LOOKED_AT = 512
 
 
 @torch.no_grad()
-def open_gates(learner: Learner, x: Tensor, task: int) -> dict[str, list[int]]:
+def open_gates(learner: Method, x: Tensor, task: int) -> dict[str, list[int]]:
     """For one image ``x`` (1, C, H, W) uint8, each layer's gates in ``task``'s stream: 1 open, 0 shut; {} if none."""
     if not isinstance(learner, CCGN):
         return {}

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from lockgate.evaluation.features import BATCH
 from lockgate.layers.gated import Gated
-from lockgate.methods.base import Learner
-from lockgate.methods.streams import Streams
+from lockgate.methods.base import Method
+from lockgate.methods.ccgn.class_incremental import Streams
 from lockgate.types import Task
 
 
@@ -32,7 +32,7 @@ class LayerMacs:
     gates: float
 
 
-def layer_macs(learner: Learner, x: Tensor, task: int) -> list[LayerMacs]:
+def layer_macs(learner: Method, x: Tensor, task: int) -> list[LayerMacs]:
     """Counts of every layer for images ``x`` (N, C, H, W) uint8 through ``task``'s stream, summed over the images."""
     calls: list[tuple[Tensor, Any]] = []  # (input, gate) of every layer, in order
     layers = learner.backbone.layers
@@ -84,7 +84,7 @@ def _per_pair(layer: nn.Module, x: Tensor) -> int:
     return int(k * k * height * width)
 
 
-def task_macs(learner: Learner, x: Tensor, task: int) -> dict[str, float]:
+def task_macs(learner: Method, x: Tensor, task: int) -> dict[str, float]:
     """Mean counts per image over images ``x``: dense and open, true and in the paper's counting, and of the gates."""
     sums: dict[str, float] = {}
     for part in torch.split(x, BATCH):
@@ -94,9 +94,7 @@ def task_macs(learner: Learner, x: Tensor, task: int) -> dict[str, float]:
     return {key: value / len(x) for key, value in sums.items()}
 
 
-def stage_macs(
-    learner: Learner, tasks: Sequence[Task], known: Sequence[dict[str, float]] = ()
-) -> dict[str, Any] | None:
+def stage_macs(learner: Method, tasks: Sequence[Task], known: Sequence[dict[str, float]] = ()) -> dict[str, Any] | None:
     """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated.
 
     Counts of the first tasks may be ``known``.
@@ -119,7 +117,7 @@ def stage_macs(
     }
 
 
-def macs_by_stage(learner: Learner, tasks: Sequence[Task]) -> dict[str, list[float]]:
+def macs_by_stage(learner: Method, tasks: Sequence[Task]) -> dict[str, list[float]]:
     """Mean counts after each task, on the test images of all tasks up to it, from the model as it is at the end.
 
     Past streams do not change, so what they cost at an earlier stage can be counted now. With the task given an image

@@ -15,9 +15,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from lockgate.methods.base import Learner
-from lockgate.methods.ccgn import CCGN
-from lockgate.methods.streams import Streams
+from lockgate.methods.base import Method
+from lockgate.methods.ccgn.class_incremental import Streams
+from lockgate.methods.ccgn.method import CCGN
 
 BATCH = 256
 TOLERANCE = 1e-5
@@ -64,7 +64,7 @@ class Agreement:
 
 
 @torch.no_grad()
-def compare(learner: Learner, answer: Callable[[Tensor], Tensor], images: Tensor, task: int | None) -> Agreement:
+def compare(learner: Method, answer: Callable[[Tensor], Tensor], images: Tensor, task: int | None) -> Agreement:
     """``answer`` against ``learner.predict`` on ``images`` (N, C, H, W) uint8."""
     learner.eval()
     streams = range(len(learner.heads)) if task is None else (task,)
@@ -86,7 +86,7 @@ def compare(learner: Learner, answer: Callable[[Tensor], Tensor], images: Tensor
     return Agreement(len(images), largest, undecided, wrong, changed)
 
 
-def _tied(learner: Learner, x: Tensor) -> Tensor:
+def _tied(learner: Method, x: Tensor) -> Tensor:
     """Which images have two likeliest tasks that are within rounding of each other, (B,)."""
     if not isinstance(learner, Streams) or len(learner.heads) < 2:
         return torch.zeros(len(x), dtype=torch.bool)
@@ -97,7 +97,7 @@ def _tied(learner: Learner, x: Tensor) -> Tensor:
 
 
 @contextmanager
-def _margins(learner: Learner, streams: range | tuple[int, ...]) -> Iterator[list[Tensor]]:
+def _margins(learner: Method, streams: range | tuple[int, ...]) -> Iterator[list[Tensor]]:
     """Fills a list with how far each layer's gates are from their threshold at least, (B,), while ``learner`` runs."""
     found: list[Tensor] = []
     gates = [layer.gate(t) for layer in learner.gated.values() for t in streams] if isinstance(learner, CCGN) else []

@@ -17,7 +17,7 @@ from lockgate.backbones.base import Backbone
 from lockgate.layers.gate import ChannelGate
 from lockgate.layers.gated import Gated
 from lockgate.layers.norm import TaskNorm
-from lockgate.layers.parts import Then
+from lockgate.layers.plain import Then
 
 LANES = 8
 """Channels are filled up with zeros to a multiple of this: as many floats as a vector register of AVX2 holds."""
@@ -36,7 +36,7 @@ class Affine(NamedTuple):
     """scale * x + shift, by channel."""
 
     scale: Tensor
-    shift: Tensor
+    random_translate: Tensor
 
 
 class CompactGate(nn.Module):
@@ -49,8 +49,8 @@ class CompactGate(nn.Module):
         super().__init__()
         norm = folded(gate.norm)
         squeeze = gate.squeeze.weight.double() * norm.scale[:, None]
-        bias = gate.squeeze.bias.double() * norm.scale + norm.shift
-        can_open = gate.seal & ~gate.parked
+        bias = gate.squeeze.bias.double() * norm.scale + norm.random_translate
+        can_open = gate.seal & ~gate.pruned
         missing = can_open.index_fill(0, cut.write, False).nonzero().flatten()
         rows = torch.cat([cut.write, missing])
         excite = gate.excite.weight.double()[rows] * can_open[rows, None]
@@ -127,8 +127,8 @@ def cut_layer(layer: Any, task: int, cut: Cut, norm: Affine | None, input_scale:
     weight = layer.weight.detach().double()[cut.write]
     bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().double()[cut.write]
     if norm is not None:
-        scale, shift = norm.scale[cut.write], norm.shift[cut.write]
-        weight, bias = weight * scale.reshape(-1, *[1] * (weight.dim() - 1)), bias * scale + shift
+        scale, random_translate = norm.scale[cut.write], norm.random_translate[cut.write]
+        weight, bias = weight * scale.reshape(-1, *[1] * (weight.dim() - 1)), bias * scale + random_translate
     weight = _columns(weight, cut.read, input_scale)
     rows = filled(len(weight)) - len(weight)
     weight = torch.cat([weight, weight.new_zeros(rows, *weight.shape[1:])])

@@ -14,16 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.backbones.task_classifier import by_task
 from lockgate.errors import LockgateError
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
+from lockgate.inference.cut import Cost, Stream, features, make_stream, sealed
 from lockgate.inference.fused import SideBySide, Stacked, fused
-from lockgate.inference.narrow import Cost, Stream, features, make_stream, sealed
-from lockgate.layers.parts import PlainConv2d, PlainLinear
-from lockgate.methods.base import Learner, Standardise
-from lockgate.methods.ccgn import CCGN
+from lockgate.layers.plain import PlainConv2d, PlainLinear
+from lockgate.methods.base import Method, Standardise
+from lockgate.methods.ccgn.class_incremental import Streams
+from lockgate.methods.ccgn.method import CCGN
+from lockgate.methods.ccgn.task_classifier import by_task
 from lockgate.methods.single_head import SingleHead
-from lockgate.methods.streams import Streams
 
 CHUNK = 256
 """Images per pass: more need more memory and are not faster."""
@@ -43,7 +43,7 @@ class Centre(nn.Module):
     def __init__(self, standardise: Standardise) -> None:
         super().__init__()
         self.register_buffer("mean", (255 * standardise.mean.double()).float())
-        self.scale = (1 / (255 * standardise.deviation.double())).flatten()  # (C,)
+        self.scale = (1 / (255 * standardise.std.double())).flatten()  # (C,)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to float."""
@@ -134,7 +134,7 @@ class Compiled(nn.Module):
         return {self.inference: torch.cat([_in_chunks(task, x) for task in self.tasks], dim=1)}
 
 
-def compile_learner(learner: Learner, images: Tensor | None = None) -> Compiled:
+def compile_learner(learner: Method, images: Tensor | None = None) -> Compiled:
     """The compiled form of a trained learner.
 
     ``images`` (N, C, H, W) uint8, a few hundred like those to come, let it see which filters are seldom needed.
@@ -159,7 +159,7 @@ def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:
     return Compiled(own, together, learner.inference)
 
 
-def _dense(learner: Learner, centre: Centre) -> Compiled:
+def _dense(learner: Method, centre: Centre) -> Compiled:
     keep = [torch.arange(width, device=centre.mean.device) for width in learner.backbone.widths()]
     stream = Stream(compact(learner.backbone, 0, keep, centre.scale), filled(len(keep[-1])))
     heads = [cut_inputs(_head(learner, t), keep[-1]) for t in range(len(learner.heads))]
@@ -169,17 +169,17 @@ def _dense(learner: Learner, centre: Centre) -> Compiled:
     )
 
 
-def _head(learner: Learner, task: int) -> nn.Linear:
+def _head(learner: Method, task: int) -> nn.Linear:
     head = learner.heads[task]
     assert isinstance(head, nn.Linear)
     return head
 
 
-def _require_plain(learner: Learner) -> None:
+def _require_plain(learner: Method) -> None:
     """Refuse a method whose answers are not those of linear heads on a plain network."""
     layers = learner.backbone.layers.values()  # none in a network of another make, such as the critic of dgm
     plain = layers and all(isinstance(layer, (PlainConv2d, PlainLinear)) for layer in layers)
-    if not plain or type(learner).predict not in (Learner.predict, SingleHead.predict):
+    if not plain or type(learner).predict not in (Method.predict, SingleHead.predict):
         raise LockgateError(
             f"{type(learner).__name__} has no compiled form: only gated methods (ccgn, ccgn-episodic, ccgn-generative) "
             "and plain networks with linear heads (finetune, joint, ewc-online, lwf, full-replay, agem, cgen) have. "

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
 from lockgate.inference.compact import SHUT, Compact, CompactGate, Folded, frozen, gated, rebuilt
-from lockgate.layers.parts import Then
+from lockgate.layers.plain import Then
 
 
 class SideBySide(nn.Module):

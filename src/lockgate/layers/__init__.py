@@ -1,1 +1,1 @@
-"""Room 3: pure network parts. They know nothing of data or of training."""
+"""pure network parts. They know nothing of data or of training."""

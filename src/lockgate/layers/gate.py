@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate import ranks
 from lockgate.layers.gumbel import hard_gate
+from lockgate.training import distributed
 
 HIDDEN = 16
 OPEN_BIAS = 1.5
@@ -38,7 +38,7 @@ class ChannelGate(nn.Module):
     """
 
     seal: Tensor
-    parked: Tensor
+    pruned: Tensor
     fires: Tensor
     images: Tensor
 
@@ -51,7 +51,7 @@ class ChannelGate(nn.Module):
         self.noisy = True
         """Whether training adds noise before the threshold."""
         self.register_buffer("seal", torch.ones(c_out, dtype=torch.bool))
-        self.register_buffer("parked", torch.zeros(c_out, dtype=torch.bool))
+        self.register_buffer("pruned", torch.zeros(c_out, dtype=torch.bool))
         self.register_buffer("fires", torch.zeros(c_out))  # while training, since the last look
         self.register_buffer("images", torch.zeros(()))
 
@@ -78,22 +78,22 @@ class ChannelGate(nn.Module):
         if self.training:
             self.fires += gate.detach().sum(0)
             self.images += len(x)
-        return gate * (self.seal & ~self.parked)
+        return gate * (self.seal & ~self.pruned)
 
-    def park(self, below: float, for_good: bool = False) -> None:
+    def prune(self, below: float, for_good: bool = False) -> None:
         """Park the channels that fired for less than ``below`` of the images since the last look, and count anew.
 
         ``for_good``: what is parked already stays so, whatever its gate would have done.
         """
-        rate = ranks.from_rank_zero(self.fires / self.images.clamp(min=1))
-        held = self.parked & for_good
-        self.parked.copy_((rate < below) | held)
+        rate = distributed.from_rank_zero(self.fires / self.images.clamp(min=1))
+        held = self.pruned & for_good
+        self.pruned.copy_((rate < below) | held)
         can_open = self.seal & ~held
-        self.parked[rate.masked_fill(~can_open, -1.0).argmax()] = False  # nothing to compute would cut the stream
+        self.pruned[rate.masked_fill(~can_open, -1.0).argmax()] = False  # nothing to compute would cut the stream
         self.fires.zero_()
         self.images.zero_()
 
-    def unpark(self) -> None:
+    def unprune(self) -> None:
         """Its task has ended: the seal does what is left to do."""
-        for buffer in (self.parked, self.fires, self.images):
+        for buffer in (self.pruned, self.fires, self.images):
             buffer.zero_()

@@ -15,8 +15,8 @@ from torch import Tensor
 from lockgate.layers.gate import OPEN_BIAS, ChannelGate
 from lockgate.layers.init import Init
 from lockgate.layers.lock import Lockable
-from lockgate.layers.parts import Then
 from lockgate.layers.per_task import TaskModules
+from lockgate.layers.plain import Then
 
 
 class Gated(Lockable):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lockgate.layers.hat import Attentive, both_used
 from lockgate.layers.init import he_deviation
-from lockgate.layers.parts import Then
+from lockgate.layers.plain import Then
 
 
 class Map(Protocol):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lockgate.layers.gated import apply_gate
 from lockgate.layers.init import Init, initialise
-from lockgate.layers.parts import Then
+from lockgate.layers.plain import Then
 
 LARGEST_EXPONENT = 50.0
 """Bound on |s e| in the compensation of gradients: cosh overflows above 89 (the authors' ``thres_cosh``)."""

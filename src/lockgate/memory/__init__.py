@@ -1,1 +1,1 @@
-"""Room 5: what is kept of past tasks. A memory feeds the rehearsal of the task classifier, and nothing else."""
+"""what is kept of past tasks. A memory feeds the rehearsal of the task classifier, and nothing else."""

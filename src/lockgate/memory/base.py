@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lockgate.trainee import Phase
+from lockgate.training.phase import Phase
 from lockgate.types import Examples, Task
 
 

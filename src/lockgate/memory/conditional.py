@@ -37,7 +37,7 @@ class ConditionalMemory(GenerativeMemory):
         device = generator.labels.weight.device
         return generate(generator, generator.code(noise.to(device), y.to(device)))
 
-    def picture(self) -> Tensor:
+    def preview(self) -> Tensor:
         """Sixty-four samples of the newest generator, a class a row."""
         newest = len(self.generators) - (self.gan is None)
         y = torch.arange(64) // 8 % self._conditional(newest).classes

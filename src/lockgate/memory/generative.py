@@ -15,7 +15,7 @@ from lockgate.memory.base import Memory
 from lockgate.memory.gan.nets import LATENT, Generator, grid, make_critic, make_generator
 from lockgate.memory.gan.schedule import GanSchedule
 from lockgate.memory.gan.wgan_gp import WGANGP
-from lockgate.trainee import Phase, evaluating
+from lockgate.training.phase import Phase, evaluating
 from lockgate.types import Batch, Examples, Task
 
 BATCH = 512
@@ -59,7 +59,7 @@ class GenerativeMemory(Memory):
     def preparation(self, task: Task) -> Phase:
         """Train the task's generator on its real images, before the task itself."""
         assert self.gan is not None
-        return self.schedule.phase(task.id, self.gan, task.train, self.picture)
+        return self.schedule.phase(task.id, self.gan, task.train, self.preview)
 
     def draw(self, current: Examples, counts: Tensor, rng: torch.Generator) -> Examples:
         """Generated images of every task; with ``mix_real``, real ones of the current task."""
@@ -91,7 +91,7 @@ class GenerativeMemory(Memory):
         self.generators.append(self.gan.kept)
         self.gan = None
 
-    def picture(self) -> Tensor:
+    def preview(self) -> Tensor:
         """Sixty-four samples of the newest generator in a grid, (C, H, W) uint8."""
         newest = len(self.generators) - (self.gan is None)
         return grid(self.sample(newest, 64, torch.Generator().manual_seed(0))[0])

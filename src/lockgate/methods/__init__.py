@@ -1,4 +1,4 @@
-"""Room 6: one file per method. Registering a method here enrols it in every contract test."""
+"""one file per method. Registering a method here enrols it in every contract test."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from lockgate.registry import Entry, Registry
 
 if TYPE_CHECKING:
-    from lockgate.methods.base import Learner
+    from lockgate.methods.base import Method
 
-METHODS: Registry[type[Learner]] = Registry(
+METHODS: Registry[type[Method]] = Registry(
     "method",
     {
-        "ccgn": Entry("lockgate.methods.ccgn:CCGN", "The paper's method, task given: gates open, filters lock."),
+        "ccgn": Entry("lockgate.methods.ccgn.method:CCGN", "The paper's method, task given: gates open, filters lock."),
         "ccgn-episodic": Entry(
-            "lockgate.methods.ccgn_episodic:CCGNEpisodic", "The paper's method, task not given: keeps a few images."
+            "lockgate.methods.ccgn.episodic:CCGNEpisodic", "The paper's method, task not given: keeps a few images."
         ),
         "ccgn-generative": Entry(
-            "lockgate.methods.ccgn_generative:CCGNGenerative", "The paper's method, task not given: keeps generators."
+            "lockgate.methods.ccgn.generative:CCGNGenerative", "The paper's method, task not given: keeps generators."
         ),
         "finetune": Entry(
             "lockgate.methods.finetune:Finetune", "Trains on each task in turn and protects nothing: forgets."

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lockgate import ranks
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.episodic import EpisodicMemory
 from lockgate.methods.single_head import SingleHead
-from lockgate.randomness import spawn
-from lockgate.trainee import evaluating
+from lockgate.training import distributed
+from lockgate.training.phase import evaluating
+from lockgate.training.seeding import spawn
 from lockgate.types import Batch, Losses, Task
 
 EPSILON = 1e-30
@@ -70,7 +70,7 @@ class AGEM(SingleHead):
         with evaluating(self):  # BatchNorm goes by its running statistics, and does not move them
             # Not backward(): that would add to the gradients there are, and wake the hooks of DDP.
             gradients = torch.autograd.grad(self.class_loss(batch), parameters)
-        return ranks.total(torch.cat([g.flatten() for g in gradients])) / ranks.world_size()
+        return distributed.total(torch.cat([g.flatten() for g in gradients])) / distributed.world_size()
 
     def end_task(self, task: Task) -> None:
         """Keep a random share of the task, and shrink the shares of those before."""

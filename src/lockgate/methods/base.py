@@ -1,4 +1,4 @@
-"""The verbs every method speaks. The engine calls them, in this order, and steps the optimiser itself:
+"""The hooks every method speaks. The engine calls them, in this order, and steps the optimiser itself:
 
 begin_task -> preparation
     -> { loss -> backward -> after_backward -> clip -> before_step -> step -> after_step }
@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from lockgate.backbones.base import Backbone
 from lockgate.layers.init import Init
 from lockgate.layers.norm import SharedNorm
-from lockgate.layers.parts import Kit, PlainConv2d, PlainLinear
+from lockgate.layers.plain import LayerFactory, PlainConv2d, PlainLinear
 from lockgate.memory.base import Memory
 from lockgate.methods.capacity import LayerCapacity
-from lockgate.trainee import Phase, Trainee
+from lockgate.training.phase import Phase, TrainableModule
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -35,27 +35,27 @@ class Standardise(nn.Module):
     """uint8 images to floats: scaled to [0, 1], and standardised by channel once ``fit`` has been called."""
 
     mean: Tensor
-    deviation: Tensor
+    std: Tensor
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(1, channels, 1, 1))
-        self.register_buffer("deviation", torch.ones(1, channels, 1, 1))
+        self.register_buffer("std", torch.ones(1, channels, 1, 1))
 
     def fit(self, x: Tensor) -> None:
         """Take mean and deviation of the images ``x`` (N, C, H, W) uint8."""
         flat = x.transpose(0, 1).flatten(1)  # (C, N * H * W)
         for c, values in enumerate(flat):
-            deviation, mean = torch.std_mean(values.double() / 255)
+            std, mean = torch.std_mean(values.double() / 255)
             self.mean[0, c, 0, 0] = mean
-            self.deviation[0, c, 0, 0] = max(float(deviation), 1e-3)  # a constant channel stays finite
+            self.std[0, c, 0, 0] = max(float(std), 1e-3)  # a constant channel stays finite
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to float."""
-        return (x / 255 - self.mean) / self.deviation
+        return (x / 255 - self.mean) / self.std
 
 
-class Learner(Trainee):
+class Method(TrainableModule):
     """A network with a head per task, and the rules by which it learns."""
 
     Options: ClassVar[type[Any]] = NoOptions
@@ -77,15 +77,15 @@ class Learner(Trainee):
         self._weights: Tensor | None = None  # of the current task's classes in the class loss
 
     @classmethod
-    def kit(cls, init: Init, options: Any) -> Kit:
+    def layer_factory(cls, init: Init, options: Any) -> LayerFactory:
         """The parts to build this method's backbone from."""
-        return Kit(
+        return LayerFactory(
             conv=functools.partial(PlainConv2d, init=init),
             linear=functools.partial(PlainLinear, init=init),
             norm=SharedNorm,
         )
 
-    # -- the verbs ---------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
         """Grow for ``task`` and say what to train on. Cheap and deterministic: a resumed run calls it again."""
@@ -146,7 +146,7 @@ class Learner(Trainee):
         """What ``predict`` gives without a task, by every kind of inference the method knows."""
         return {"logits": self.predict(x, None)}
 
-    # -- what the verbs are made of ----------------------------------------------------------------------------------
+    # -- what the hooks are made of ----------------------------------------------------------------------------------
 
     def logits(self, x: Tensor, task: int) -> Tensor:
         """Logits (B, classes) of one task's head on its stream."""

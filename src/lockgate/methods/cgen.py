@@ -15,7 +15,7 @@ from lockgate.backbones.base import Backbone
 from lockgate.memory.conditional import ConditionalMemory
 from lockgate.memory.gan.schedule import GanOptions
 from lockgate.methods.single_head import SingleHead
-from lockgate.randomness import spawn
+from lockgate.training.seeding import spawn
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -37,7 +37,7 @@ class CGen(SingleHead):
         super().__init__(backbone, options, image_shape, standardise)
         self.memory = ConditionalMemory(options.gan)
 
-    # -- the verbs ---------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
         """Outputs for the task, and a new GAN. An epoch is as long as the task's real images would make it."""
@@ -54,7 +54,7 @@ class CGen(SingleHead):
         self.memory.end_task(task, spawn())
         self.memory.requires_grad_(False)
 
-    # -- what the verbs are made of ----------------------------------------------------------------------------------
+    # -- what the hooks are made of ----------------------------------------------------------------------------------
 
     def generated(self, count: int) -> Batch:
         """Generated images with their labels, every class seen as likely as any other."""

@@ -31,7 +31,7 @@ from lockgate.memory.gan.schedule import GanOptions
 from lockgate.memory.gan.wgan_gp import Rounds, penalty_losses
 from lockgate.methods.capacity import LayerCapacity
 from lockgate.methods.single_head import SingleHead
-from lockgate.trainee import Phase, evaluating
+from lockgate.training.phase import Phase, evaluating
 from lockgate.types import Batch, Examples, Losses, Task
 
 MASKS: dict[str, type[Growing]] = {"w": WeightMasked, "a": UnitMasked}
@@ -83,11 +83,11 @@ class DGM(SingleHead):
         self.generator = MaskedGenerator(plan, MASKS[options.variant])
         self.score = nn.Linear(self.backbone.features, 1)
         self.input.mean.fill_(-plan.low / (1 - plan.low))  # from [0, 255] to [low, 1], as generated images are
-        self.input.deviation.fill_(1 / (1 - plan.low))
+        self.input.std.fill_(1 / (1 - plan.low))
         self.low = plan.low
         self.rounds = Rounds(options.gan_critic_steps, options.gan_penalty_every)
 
-    # -- the verbs ---------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
         """Grow the generator until as much is free as at first; masks and outputs for the task."""
@@ -97,9 +97,11 @@ class DGM(SingleHead):
 
     def schedule(self, phase: Phase) -> Phase:
         """The GAN's schedule, as everywhere in this library, instead of the experiment's epochs and optimiser."""
-        task = phase.place[0]
+        task = phase.key[0]
         assert isinstance(task, int)
-        return dataclasses.replace(self.options.gan.phase(task, self, phase.data, self.picture), judge=phase.judge)
+        return dataclasses.replace(
+            self.options.gan.phase(task, self, phase.data, self.preview), validate=phase.validate
+        )
 
     def task_steps(self, planned: int) -> int:
         """Steps of the GAN."""
@@ -229,7 +231,7 @@ class DGM(SingleHead):
         self.generator.grow(entry["widths"])
         super().rebuild_task(entry)
 
-    def picture(self) -> Tensor:
+    def preview(self) -> Tensor:
         """Eight samples of every class seen, a class a row, (C, H, W) uint8: past rows never change."""
         rng = torch.Generator().manual_seed(0)
         starts = self.starts

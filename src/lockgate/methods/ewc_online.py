@@ -22,8 +22,8 @@ from torch.func import functional_call, grad, vmap
 
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
-from lockgate.methods.base import Learner
-from lockgate.trainee import evaluating
+from lockgate.methods.base import Method
+from lockgate.training.phase import evaluating
 from lockgate.types import Batch, Losses, Task
 
 LARGEST, IMAGES = 2**26, 16
@@ -56,7 +56,7 @@ class EWCOnlineOptions:
     )
 
 
-class EWCOnline(Learner):
+class EWCOnline(Method):
     """One plain network, one head per task; moving a shared parameter costs what past tasks would lose by it."""
 
     Options: ClassVar[type[Any]] = EWCOnlineOptions
@@ -75,7 +75,7 @@ class EWCOnline(Learner):
         """All shared parameters in a row, (P,)."""
         return torch.cat([parameter.flatten() for parameter in self.backbone.parameters()])
 
-    # -- the verbs ---------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the current head, and from the second task on the penalty."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 
 
-class Finetune(Learner):
+class Finetune(Method):
     """Cross-entropy on the current task, one head per task; the shared features drift and old heads go stale."""

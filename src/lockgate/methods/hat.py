@@ -18,8 +18,8 @@ from lockgate.config import option
 from lockgate.layers.hat import Masked, MaskedConv2d, MaskedLinear, annealed, share_taken
 from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
-from lockgate.layers.parts import Kit
-from lockgate.methods.base import Learner
+from lockgate.layers.plain import LayerFactory
+from lockgate.methods.base import Method
 from lockgate.methods.capacity import LayerCapacity
 from lockgate.types import Batch, Losses, Task
 
@@ -38,7 +38,7 @@ class HATOptions:
     )
 
 
-class HAT(Learner):
+class HAT(Method):
     """One network, one mask over the units of every layer, one BatchNorm and one head per task."""
 
     Options: ClassVar[type[Any]] = HATOptions
@@ -46,9 +46,9 @@ class HAT(Learner):
     options: HATOptions
 
     @classmethod
-    def kit(cls, init: Init, options: HATOptions) -> Kit:
+    def layer_factory(cls, init: Init, options: HATOptions) -> LayerFactory:
         """Masked layers, BatchNorm per task."""
-        return Kit(
+        return LayerFactory(
             conv=functools.partial(MaskedConv2d, init=init),
             linear=functools.partial(MaskedLinear, init=init),
             norm=TaskNorm,
@@ -59,7 +59,7 @@ class HAT(Learner):
         """The layers by name."""
         return {name: layer for name, layer in self.backbone.layers.items() if isinstance(layer, Masked)}
 
-    # -- the verbs ---------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the current head under the current mask, and the price of units never used before."""

@@ -54,7 +54,7 @@ class ICaRL(SingleHead):
         self.register_buffer("means", torch.empty(0, backbone.features))  # mu_c, one row for each class
         self.teacher: Teacher | None = None
 
-    # -- the verbs ---------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
         """Keep a copy of the network as it is, then grow; to train on: the task and all exemplars."""
@@ -116,7 +116,7 @@ class ICaRL(SingleHead):
         known = len(self.means) == self.starts[-1]
         return {"nearest mean": self.nearness(features) if known else outputs, "outputs": outputs}
 
-    # -- what the verbs are made of ----------------------------------------------------------------------------------
+    # -- what the hooks are made of ----------------------------------------------------------------------------------
 
     def nearness(self, features: Tensor) -> Tensor:
         """Minus the squared distance of features (B, F), normalised, to the mean of each class, (B, classes)."""

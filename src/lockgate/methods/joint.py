@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 from lockgate.types import Batch
 
 
-class Joint(Learner):
+class Joint(Method):
     """Each image is classified by the head of its own task. Batches mix tasks."""
 
     joint = True

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lockgate.backbones.base import Backbone
 from lockgate.config import option
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 from lockgate.methods.teacher import Teacher
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -31,7 +31,7 @@ class LwFOptions:
     weight: float = option(1.0, "Weight lambda_o of the distillation loss of each old head.", ge=0)
 
 
-class LwF(Learner):
+class LwF(Method):
     """One plain network, one head per task, and while a task is learnt a frozen copy from before it."""
 
     Options: ClassVar[type[Any]] = LwFOptions
@@ -43,7 +43,7 @@ class LwF(Learner):
         super().__init__(backbone, options, image_shape, standardise)
         self.teacher: Teacher | None = None
 
-    # -- the verbs ---------------------------------------------------------------------------------------------------
+    # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
         """Copy the network as it is, then add a head."""

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lockgate.methods.base import Learner
+from lockgate.methods.base import Method
 from lockgate.types import Batch, Examples
 
 
-class SingleHead(Learner):
+class SingleHead(Method):
     """The heads of all tasks side by side as one: label y of task t is class y + (classes of tasks 0 .. t-1)."""
 
     def add_task(self, classes: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lockgate.report.figures import COLOURS, WIDTH
+from lockgate.report.charts import COLOURS, WIDTH
 from lockgate.report.svg import Figure, document, element, hint, text
 
 STRIP = 74  # pixels of one task's histogram

@@ -1,6 +1,6 @@
-"""Room 2: arrays to tasks."""
+"""arrays to tasks."""
 
-from lockgate.scenario.grow import grow
+from lockgate.scenario.incremental import grow
 from lockgate.scenario.split import Scenario, join, split
 
 __all__ = ["Scenario", "grow", "join", "split"]

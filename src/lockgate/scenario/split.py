@@ -14,7 +14,7 @@ from torch import Tensor
 from lockgate.config import ScenarioConfig
 from lockgate.data.arrays import Arrays, Dataset
 from lockgate.errors import ConfigError, DataError
-from lockgate.randomness import generator
+from lockgate.training.seeding import generator
 from lockgate.types import Examples, Task
 
 

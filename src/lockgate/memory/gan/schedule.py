@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from lockgate.config import OptimConfig, option
 from lockgate.memory.gan.nets import Generator
 from lockgate.memory.gan.wgan_gp import WGANGP
-from lockgate.trainee import Phase, Trainee
+from lockgate.training.phase import Phase, TrainableModule
 from lockgate.types import Examples
 
 ROUND = 100
@@ -57,7 +57,7 @@ class GanSchedule:
         """A GAN of this schedule."""
         return kind(generator, critic, self.critic_steps, self.penalty_every, self.window)
 
-    def phase(self, task: int, trainee: Trainee, data: Examples, picture: Callable[[], Tensor]) -> Phase:
+    def phase(self, task: int, trainable: TrainableModule, data: Examples, preview: Callable[[], Tensor]) -> Phase:
         """Training of the generator of ``task`` on real images ``data``."""
         optim = OptimConfig(
             optimiser="adamw",  # without weight decay: Adam
@@ -69,12 +69,12 @@ class GanSchedule:
             schedule="constant",
             selection="last",
         )
-        return Phase((task, "generator"), trainee, data, self.epochs, self.steps_per_epoch, optim, picture=picture)
+        return Phase((task, "generator"), trainable, data, self.epochs, self.steps_per_epoch, optim, preview=preview)
 
 
 @dataclass(frozen=True)
 class GanOptions:
-    """Options of every method that trains GANs. Defaults fit two cores; the `paper` recipe sets the supplement's."""
+    """Options of every method that trains GANs. Defaults fit two cores; the `paper` preset sets the supplement's."""
 
     gan_width: float = option(0.25, "Channels of generators and critics, as a factor on the supplement's.", gt=0)
     gan_iterations: int = option(1000, "Generator steps a task, in hundreds if more. Paper: 200,000.", ge=1)

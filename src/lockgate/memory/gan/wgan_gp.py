@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from lockgate.memory.gan.nets import LATENT, Generator
-from lockgate.trainee import Trainee
+from lockgate.training.phase import TrainableModule
 from lockgate.types import Batch, Losses
 
 Critic = Callable[[Tensor], Tensor]
@@ -52,7 +52,7 @@ class Rounds:
         return PENALTY * self.penalty_every if due else 0.0
 
 
-class WGANGP(Trainee):
+class WGANGP(TrainableModule):
     """A generator and its critic. One step of the engine is one step of the critic or one of the generator."""
 
     wrapped = False  # each step moves one of the two networks; the penalty's second derivatives want fp32

@@ -1,0 +1,1 @@
+"""A model that grows, for people who use it: learn, predict, inspect, serve, export."""

@@ -1,0 +1,175 @@
+"""What a model that grows is made of when its owner says little: choices from the images, and why.
+
+| | choice |
+|---|---|
+| image size | the median of the shorter sides, at most 32, in steps of 4 |
+| channels | one if all images of the first lesson are grey, else three |
+| batch | 16 images; 32 from 1,000 training images on, 64 from 4,000 |
+| epochs | as many as make 400 steps, but at least 8 and at most 60 |
+| sparsity | sets in after a fifth of the epochs |
+
+Layers grow, because nobody knows how many tasks will come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from lockgate.config import Experiment, gather, merge
+from lockgate.data.task_images import ImageStats
+from lockgate.errors import ConfigError
+from lockgate.methods import METHODS as LEARNERS
+from lockgate.presets.tables import short
+from lockgate.runs.build import experiment_from
+from lockgate.scenario.incremental import class_weights
+
+Memory = Literal["none", "episodic", "generative"]
+METHODS: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic", "generative": "ccgn-generative"}
+
+LARGEST, SMALLEST, STEP = 32, 8, 4
+"""Sides of images, in pixels."""
+BATCHES = ((4000, 64), (1000, 32), (0, 16))
+"""From so many training images on, so many a step."""
+STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 400, 8, 60
+PATIENCE = 0.2
+"""Share of the epochs before sparsity sets in."""
+KEPT = 500
+"""Images that an episodic memory keeps."""
+
+# Twenty layers of noise: gates start wide open, or nothing is learnt before sparsity sets in (as for CIFAR-10).
+_RESNET: dict[str, Any] = {"gate_lr": 5.0, "anneal": 0.35, "open_bias": 2.5}
+
+
+@dataclass(frozen=True)
+class UserSettings:
+    """What the owner asked for; None: choose. The first lesson fixes all but epochs, batch and device."""
+
+    memory: Memory | None = None
+    size: int | None = None
+    backbone: str | None = None
+    width: int | None = None
+    keep: int | None = None
+    seed: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    epochs: int | None = None
+    batch_size: int | None = None
+    device: str | None = None
+
+
+def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment:
+    """The experiment of a new model."""
+    if settings.memory is not None and settings.memory not in METHODS:
+        raise ConfigError([f"'memory' must be one of {', '.join(METHODS)}. Got {settings.memory!r} instead."])
+    memory = "episodic" if settings.memory is None else settings.memory
+    _refuse_keep(settings, memory)
+    method = METHODS[memory]
+    values = short(method, "folder").to_dict()
+    # None is the only word for "choose": a 0 is a wish too, which the bounds of the config refuse.
+    backbone = "simple_cnn" if settings.backbone is None else settings.backbone
+    size = min(LARGEST, max(SMALLEST, stats.side // STEP * STEP)) if settings.size is None else settings.size
+    options: dict[str, Any] = _RESNET if backbone == "resnet18" else {}
+    if memory != "none":
+        options = {**options, "inference": "joint"}  # so that probabilities and answers agree
+    if memory == "episodic":
+        options = {**options, "buffer": KEPT if settings.keep is None else settings.keep}
+    over: dict[str, Any] = {
+        "tasks": 1,
+        "seed": 0 if settings.seed is None else settings.seed,
+        "backbone": backbone,
+        "data": {"image_size": size, "greyscale": stats.grey},
+        "model": {"width": settings.width if settings.width is not None else 16 if backbone == "resnet18" else 0},
+        "runtime": {"threads": threads},
+        "options": {**options, **settings.options},
+    }
+    return experiment_from(merge(values, over))
+
+
+def _refuse_keep(settings: UserSettings, memory: str) -> None:
+    """Raise for a ``keep`` that would not be kept to: these are the owner's images."""
+    keep, buffer = settings.keep, settings.options.get("buffer")
+    problem = ""
+    if memory != "episodic":
+        problem = f"'keep' is for memory 'episodic'. Got {keep} with memory {memory!r} instead; leave one of them out."
+    elif keep == 0:
+        problem = (
+            "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or 'generative', and "
+            "'probes' 0."
+        )
+    elif buffer not in (None, keep):
+        problem = f"'keep' and 'options.buffer' are one number. Got {keep} and {buffer} instead; leave one of them out."
+    if keep is not None and problem:
+        raise ConfigError([problem])
+
+
+def refuse_changes(settings: UserSettings, model: Experiment) -> None:
+    """Raise for wishes that differ from what the first lesson fixed."""
+    memory = next(name for name, method in METHODS.items() if method == model.method)
+    fixed: dict[str, tuple[Any, Any]] = {
+        "memory": (settings.memory, memory),
+        "size": (settings.size, model.data.image_size),
+        "backbone": (settings.backbone, model.backbone),
+        "width": (settings.width, model.model.width),
+        "keep": (settings.keep, model.options.get("buffer", 0)),
+        "seed": (settings.seed, model.seed),
+    }
+    problems: list[str] = []
+    known = gather(LEARNERS[model.method].Options, settings.options, "options.", problems)
+    options = [name for name in settings.options if hasattr(known, name) and name != "patience"]  # that, of each lesson
+    fixed |= {f"options.{name}": (getattr(known, name), model.options.get(name)) for name in options}
+    problems += [
+        f"'{name}' was fixed as {now} when the model was made. Got {wish} instead; leave it out, or make a new model."
+        for name, (wish, now) in fixed.items()
+        if wish is not None and wish != now
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def for_task(model: Experiment, settings: UserSettings, images: int) -> Experiment:
+    """The model's experiment with the schedule of a lesson of ``images`` training images."""
+    batch = settings.batch_size
+    if batch is None:
+        batch = next(size for least, size in BATCHES if images >= least)
+    epochs = settings.epochs
+    if epochs is None:
+        steps = max(1, images // max(1, batch))  # a batch of 0 is refused below
+        epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, -(-STEPS // steps)))
+    device = model.runtime.accelerator if settings.device is None else settings.device
+    runtime = replace(model.runtime, accelerator=device)
+    options = {**model.options, "patience": settings.options.get("patience", round(PATIENCE * epochs))}
+    made = replace(model, epochs=epochs, optim=replace(model.optim, batch_size=batch), runtime=runtime, options=options)
+    return experiment_from(made.to_dict())
+
+
+def describe(
+    task_images: Experiment,
+    name: str,
+    classes: Sequence[str],
+    counts: Sequence[int],
+    probes: int,
+    first: bool,
+) -> list[str]:
+    """The choices in words."""
+    lines = [f"task {name!r}: {sum(counts)} images of {len(classes)} classes ({_some(classes)})"]
+    if first:
+        size, grey = task_images.data.image_size, task_images.data.greyscale
+        lines.append(f"  images: squeezed to {size}x{size}, {'grey' if grey else 'colour'}; fixed for this model")
+        width = f" {task_images.model.width} wide" if task_images.model.width else ""
+        lines.append(f"  network: {task_images.backbone}{width}, method {task_images.method}; fixed for this model")
+        if task_images.method == METHODS["episodic"]:
+            kept = task_images.options["buffer"]
+            lines.append(f"  memory: up to {kept} of your images are kept inside the model, to tell tasks apart")
+        if task_images.method == METHODS["none"]:
+            lines.append("  memory: none, so you must say the task when you ask")
+    lines.append(f"  schedule: {task_images.epochs} epochs, {task_images.optim.batch_size} images a step")
+    if class_weights(counts):
+        lines.append(f"  classes differ in size ({min(counts)} to {max(counts)}): each counts the same in the loss")
+    if probes:
+        lines.append(f"  probes: up to {probes} test images of this task are kept, to prove later that answers stayed")
+    return lines
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,132 @@
+"""A trained learner with the names of what it knows: what predicting, exporting and serving start from."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lockgate.app.model_dir import Model, is_model, read_model
+from lockgate.errors import UnknownNameError
+from lockgate.evaluation.features import BATCH
+from lockgate.methods.base import Method
+from lockgate.registry import near_matches
+from lockgate.runs.build import build_scenario
+from lockgate.runs.loading import load_alone
+from lockgate.training.device import prepare_process
+from lockgate.types import Examples
+
+
+class Answer(NamedTuple):
+    """One candidate for what an image shows."""
+
+    name: str
+    task: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A learner in evaluation mode, as its newest finished task left it."""
+
+    learner: Method
+    tasks: tuple[str, ...]
+    """The name of every task learnt."""
+    classes: tuple[tuple[str, ...], ...]
+    """For every task, the names of its classes in the order of its local labels."""
+    find_tests: Callable[[], tuple[Examples, ...]]
+
+    @functools.cached_property
+    def tests(self) -> tuple[Examples, ...]:
+        """For every task, its test images; of a model, the probes that it keeps. A run's data must be here for that."""
+        return self.find_tests()
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of all classes, in the order of ``Learner.predict`` without a task."""
+        return tuple(name for names in self.classes for name in names)
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """For every class of ``class_names``, its task."""
+        return tuple(task for task, names in enumerate(self.classes) for _ in names)
+
+    @property
+    def image_size(self) -> int:
+        """Side of the squares it looks at."""
+        return self.learner.image_shape[1]
+
+    @property
+    def greyscale(self) -> bool:
+        """Whether it looks at one channel."""
+        return self.learner.image_shape[0] == 1
+
+    def task_id(self, name: str | int) -> int:
+        """The number of the task called ``name``; a number that no task is called counts from 0."""
+        name = str(name)
+        numbers = [str(number) for number in range(len(self.tasks))]
+        if name not in self.tasks and name in numbers:
+            return int(name)
+        if name not in self.tasks:
+            known = ", ".join(repr(task) for task in self.tasks)
+            raise UnknownNameError(f"Unknown task {name!r}.{near_matches(name, list(self.tasks))} Known: {known}.")
+        return self.tasks.index(name)
+
+    @torch.no_grad()
+    def probabilities(self, x: Tensor, task: int | None = None) -> Tensor:
+        """For images (B, C, H, W) uint8, the probability of every class of ``class_names``, (B, classes).
+
+        With ``task`` given, classes of other tasks have none. Without, the learner must be one that finds the task.
+        """
+        if task is None and len(self.tasks) == 1:
+            task = 0
+        if task is None and not self.learner.class_incremental:
+            names = ", ".join(repr(name) for name in self.tasks)
+            raise UnknownNameError(
+                "No task was given, and this model keeps no memory from which it could have learnt to tell its tasks "
+                f"apart. Give one of {names}."
+            )
+        self.learner.eval()
+        device = self.learner.input.mean.device
+        x = x.clone(memory_format=torch.contiguous_format)  # strides choose kernels: same pixels, same bits
+        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, BATCH)]
+        found = torch.cat(parts)
+        if task is None:
+            return found
+        every = found.new_zeros(len(found), len(self.class_names))
+        every[:, torch.tensor(self.owners) == task] = found
+        return every
+
+    def ask(self, x: Tensor, task: int | None = None, top: int = 1) -> list[list[Answer]]:
+        """For each image of ``x`` (B, C, H, W) uint8, its ``top`` most probable classes, the best first."""
+        values, index = self.probabilities(x, task).sort(dim=1, descending=True, stable=True)
+        names, owners = self.class_names, self.owners
+        count = top if task is None else min(top, len(self.classes[task]))
+        return [
+            [Answer(names[i], self.tasks[owners[i]], value) for i, value in zip(order[:count], row, strict=False)]
+            for order, row in zip(index.tolist(), values.tolist(), strict=True)
+        ]
+
+
+def open_trained(path: Path) -> Trained:
+    """The learner of the run folder or the model ``path``."""
+    if is_model(path):
+        return trained_model(read_model(path))
+    learner, classes, experiment = load_alone(path)
+
+    def tests() -> tuple[Examples, ...]:
+        return tuple(task.test for task in build_scenario(experiment).tasks[: len(classes)])
+
+    return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes, tests)
+
+
+def trained_model(model: Model) -> Trained:
+    """The learner of a model that has been read: of the same end of a task, whatever has ended since."""
+    prepare_process(model.experiment)
+    names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
+    return Trained(model.learner(), names, classes, lambda: tuple(task.test for task in model.probed()))

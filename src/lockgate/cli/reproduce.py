@@ -1,0 +1,74 @@
+"""The command `lockgate reproduce`: parses, calls, prints. Nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+from lockgate.config import Precision
+from lockgate.errors import ConfigError, RunFolderError
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    again = commands.add_parser("reproduce", help="a table or figure of the paper, ours beside its numbers")
+    again.add_argument("paper_table", metavar="TABLE", help="a table (`lockgate list tables`), or `all`")
+    again.add_argument(
+        "--schedule", choices=("short", "paper"), default="short", help="a few epochs, CPUs; or to the letter, GPUs"
+    )
+    again.add_argument("--seeds", type=int, help="seeds 0 .. N-1 (default: as many as the table needs)")
+    again.add_argument("--only", action="append", default=[], metavar="NAME", help="only this data set or row; repeat")
+    again.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
+    again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
+    again.add_argument("--results", type=Path, help="folder to keep results apart from their runs, and to find them in")
+    again.add_argument("--precision", choices=get_args(Precision), default="32-true", help="of new runs")
+    again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
+    again.set_defaults(call=_reproduce)
+
+
+def _reproduce(parsed: argparse.Namespace) -> int:
+    """Run what is missing (finished runs are kept and used again), then write tables, figures and a page."""
+    from lockgate.reproduction import reproduce
+
+    problems = [
+        f"'{name}' must be at least 1. Got {value}."
+        for name, value in (("jobs", parsed.jobs), ("seeds", parsed.seeds))
+        if value is not None and value < 1
+    ]
+    if problems:
+        raise ConfigError(problems)
+    _make(parsed.root, "--root")
+    if parsed.results is not None:
+        _make(parsed.results, "--results")
+    plan = reproduce.Plan(
+        reproduce.paper_tables(parsed.paper_table),
+        parsed.schedule,
+        parsed.seeds,
+        parsed.root.resolve(),  # workers of a cluster stand elsewhere
+        tuple(parsed.only),
+        None if parsed.results is None else parsed.results.resolve(),
+        parsed.precision,
+    )
+    failed = []
+    if parsed.no_run:
+        reproduce.log_missing(plan, parsed.jobs, _log)
+    else:
+        failed = reproduce.run_missing(plan, parsed.jobs, parsed.ray, _log)
+    for path in reproduce.pages(reproduce.write_all(plan, _log)):
+        print(path)
+    return 1 if failed else 0
+
+
+def _make(folder: Path, flag: str) -> None:
+    """Make ``folder``, unless it is there; before hours of work that would find no place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `{flag}`.") from error
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

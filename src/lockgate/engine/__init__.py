@@ -1,1 +1,0 @@
-"""Room 7: the only training loop, and what lets a run survive anything."""

@@ -1,0 +1,117 @@
+"""Skipping by image: a stream without the filters that it opens for few images, and the whole one for those few.
+
+A narrow stream still computes the gates of what it lacks. An image for which none of them fires has its exact features:
+those filters would have been zero. The others are run again through all filters of the seal.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from lockgate.backbones.base import Backbone
+from lockgate.evaluation.macs import layer_macs
+from lockgate.inference.compact import compact, filled
+from lockgate.methods.ccgn.method import CCGN
+
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""A filter that fires for no more than one of these shares of the images may be left out."""
+BATCH = 256
+"""Images per pass when gates are looked at."""
+PAYS = 0.75
+"""Two sizes are kept only where they need less than this share of the multiplications of one."""
+
+
+class Stream(nn.Module):
+    """Features of one task's stream: small where it is enough, whole where it is not."""
+
+    places: Tensor
+
+    def __init__(
+        self, full: Backbone, width: int, narrow: Backbone | None = None, places: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        self.full, self.width, self.narrow = full, width, narrow
+        self.register_buffer("places", torch.arange(width) if places is None else places)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) to (B, width)."""
+        if self.narrow is None or torch.compiler.is_compiling():  # an exported graph runs all images alike
+            return features(self.full, x)
+        stream = self.narrow(x, 0)
+        out = x.new_zeros(len(x), self.width).index_copy_(1, self.places, stream.features[:, : len(self.places)])
+        again = torch.stack(stream.gates).any(0).nonzero().flatten()
+        if len(again):
+            out.index_copy_(0, again, features(self.full, x.index_select(0, again)))
+        return out
+
+
+def features(backbone: Backbone, x: Tensor) -> Tensor:
+    """Pooled features of a compact stream."""
+    out: Tensor = backbone(x, 0).features
+    return out
+
+
+def sealed(learner: CCGN, task: int) -> list[Tensor]:
+    """For each set of channels, those that the stream of ``task`` can open."""
+    kept = []
+    for group in learner.backbone.channels:
+        first = group.writers[0]
+        write = first.writes.get(task)
+        kept.append(torch.arange(first.gate(task).width, device=first.weight.device) if write is None else write)
+    return kept
+
+
+def make_stream(learner: CCGN, task: int, input_scale: Tensor, images: Tensor | None) -> Stream:
+    """The stream of ``task``; in two sizes if ``images`` (N, C, H, W) uint8 show that it pays."""
+    whole = sealed(learner, task)
+    full, width = compact(learner.backbone, task, whole, input_scale), filled(len(whole[-1]))
+    often = None if images is None else _often(learner, task, whole, images)
+    if often is None:
+        return Stream(full, width)
+    places = torch.searchsorted(whole[-1], often[-1])
+    return Stream(full, width, compact(learner.backbone, task, often, input_scale), places)
+
+
+@torch.no_grad()
+def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor) -> list[Tensor] | None:
+    """The channels a narrow stream should keep, of each set; None if it would not pay."""
+    passes = [learner.backbone(learner.input(part), task).gates for part in torch.split(images, BATCH)]
+    gates = dict(zip(learner.gated.values(), (torch.cat(parts) for parts in zip(*passes, strict=True)), strict=True))
+    cost = Cost(learner, task, images[:1])
+    best, least = None, PAYS * cost(whole)
+    for rate in RATES:
+        keep, again = [], torch.zeros(len(images), dtype=torch.bool, device=images.device)
+        for group, kept in zip(learner.backbone.channels, whole, strict=True):
+            fires = torch.stack([gates[layer] for layer in group.writers]).amax(0)[:, kept]  # (N, kept)
+            rare = fires.mean(0) <= rate
+            rare[fires.mean(0).argmax()] = False  # a layer with nothing to compute would cut the stream
+            again |= (fires[:, rare] > 0).any(1)
+            keep.append(kept[~rare])
+        needed = cost(keep) + float(again.float().mean()) * cost(whole)
+        if needed < least:
+            best, least = keep, needed
+    return best
+
+
+class Cost:
+    """Multiplications of a stream, by the channels it keeps; gates, which are never left out, are not counted."""
+
+    def __init__(self, learner: CCGN, task: int, image: Tensor) -> None:
+        backbone = learner.backbone
+        counts = {count.name: count.dense for count in layer_macs(learner, image, task)}
+        reads = {id(layer): g for g, group in enumerate(backbone.channels) for layer in group.readers}
+        writes = {id(layer): g for g, group in enumerate(backbone.channels) for layer in group.writers}
+        self.layers = []  # (set read, set written, multiplications for one pair of channels)
+        for name, layer in learner.gated.items():
+            gate = layer.gate(task)
+            pair = counts[name] / (gate.squeeze.in_features * gate.width)
+            read = reads.get(id(layer))
+            self.layers.append((read, writes[id(layer)], pair * (gate.squeeze.in_features if read is None else 1)))
+
+    def __call__(self, keep: list[Tensor]) -> float:
+        """For one image, with these channels of each set."""
+        return sum(
+            pair * (1 if read is None else filled(len(keep[read]))) * filled(len(keep[write]))
+            for read, write, pair in self.layers
+        )

@@ -1,0 +1,108 @@
+"""Tables as Markdown and CSV, and REPRODUCTION.md, which holds them all."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+from lockgate.reproduction.results import Result, ResultRow, machines, ours, printed
+
+HEAD = """# Reproduction
+
+Table by table of *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020):
+what the paper prints, what was measured here, and the command. "svhn" are digits cropped anew from the full-number
+images, so pixels differ slightly from the official crops. "Not run" is said of a table's own settings. Runs in
+another precision than fp32 say so beside their epochs. Do not edit: written by
+`{command}`.
+{schedule}
+*Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point
+(costs: at most 1.2 times) and, of a baseline, no more than a point above it; and methods that the paper tells apart by
+more than a point stand in its order here, by more than a point; *as far as run* where something is missing. *Trend
+holds*: the order is the paper's, but not all numbers are within reach. *Differs*: neither. What is not in the paper is
+*beyond the paper*.
+"""
+
+SHORT = """
+The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are not
+meant to equal the paper's. ResNet-18 starts 16 filters wide (the paper: 64) and, gated, may grow; GANs have a quarter
+of the supplement's width. Settings were chosen on test accuracy, mostly of seed 0.
+"""
+
+KEPT = """
+Numbers are read from the results that are kept in `{results}/`. Summaries there that carry a `note` were copied from
+tables of an earlier version: the runs themselves are gone. Where a method has changed since the commit of a run, or was
+run by another schedule too, docs/results.md says so.
+"""
+
+
+def csv_text(result: Result) -> str:
+    """One line for every number and seed."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", "schedule", "group", "row", "column", "paper", "seed", "ours"])
+    for row in result.rows:
+        for column, number in row.numbers.items():
+            paper = "" if number.paper is None else number.paper
+            values: list[tuple[object, object]] = [*number.ours.items()]
+            for seed, value in values or [("", "")]:
+                writer.writerow([result.name, result.schedule, row.group, row.name, column, paper, seed, value])
+    return out.getvalue()
+
+
+def markdown(result: Result) -> str:
+    """The tables of a table, group by group: our number, and the paper's in brackets."""
+    return "\n".join(_table(result)) + "\n"
+
+
+def reproduction(results: Sequence[Result], schedule: str, kept: str | None = None) -> str:
+    """REPRODUCTION.md, of all tables by one schedule; ``kept``: the folder that results are kept in."""
+    command = f"lockgate reproduce all --schedule {schedule} --no-run" + (f" --results {kept}" if kept else "")
+    said = (SHORT if schedule == "short" else "") + (KEPT.format(results=kept) if kept else "")
+    parts = [HEAD.format(command=command, schedule=said), "| table | data | verdict |\n|---|---|---|"]
+    parts[-1] += "".join(
+        f"\n| [{r.title}](#{_anchor(r)}) | {group} | {r.verdict(group)} |" for r in results for group in r.groups
+    )
+    return "\n\n".join([*parts, *(markdown(result).rstrip() for result in results)]) + "\n"
+
+
+def _heading(result: Result) -> str:
+    return f"{result.where}: {result.title}"
+
+
+def _anchor(result: Result) -> str:
+    kept = "".join(c for c in _heading(result).lower() if c.isalnum() or c in " -")
+    return kept.replace(" ", "-")
+
+
+def _table(result: Result) -> Iterator[str]:
+    yield f"## {_heading(result)}"
+    yield ""
+    yield f"`lockgate reproduce {result.name} --schedule {result.schedule}`. Ours (paper's in brackets), {result.unit}."
+    for group in result.groups:
+        columns, rows = result.columns(group), result.of(group)
+        yield ""
+        yield f"### {group}"
+        yield f"Verdict: *{result.verdict(group)}*."
+        yield ""
+        yield f"| {group} | {' | '.join(columns)} | epochs | seed |"
+        yield f"|---|{'---|' * len(columns)}---|---|"
+        for row in rows:
+            cells = [_cell(row, column) for column in columns]
+            seeds = ", ".join(map(str, row.seeds)) or "–"
+            yield f"| {row.name} | {' | '.join(cells)} | {' · '.join(row.schedule)} | {seeds} |"
+        commands = list(dict.fromkeys(command for row in rows for command in row.commands))
+        if commands:
+            hardware = "; ".join(machines(rows))
+            yield ""
+            yield f"<details><summary>Commands and hardware</summary>\n\n{hardware}\n\n```"
+            yield from commands
+            yield "```\n</details>"
+
+
+def _cell(row: ResultRow, column: str) -> str:
+    number = row.numbers.get(column)
+    if number is None:
+        return ""
+    bracket = "" if number.paper is None else f" ({printed(number)})"
+    return f"{' '.join(ours(number))}{bracket}"

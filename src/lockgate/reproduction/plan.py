@@ -1,0 +1,150 @@
+"""Which runs a table needs, and which of them some folders hold already.
+
+A run is known by its whole experiment, not by its name: finished ones are found in any folder of the root, whoever made
+them, and one run serves every table that asks for it. Precision is part of an experiment, but a table takes a
+finished run of any, full precision before others, and says which it took.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+
+from lockgate.config import Experiment, Precision
+from lockgate.errors import LockgateError
+from lockgate.presets.tables import paper, short
+from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
+from lockgate.runs.build import validated
+from lockgate.runs.directory import RunFolder, read_experiment
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: what to do and where."""
+
+    experiment: Experiment
+    folder: Path
+    schedule: Schedule
+
+    @property
+    def finished(self) -> bool:
+        """Whether its summary is written."""
+        return finished(self.folder)
+
+
+def key(experiment: Experiment) -> str:
+    """Everything that decides what a run learns, as text: where and on what it runs is left out."""
+    values = validated(experiment).to_dict()
+    kept = {k: v for k, v in values.items() if k not in ("runtime", "data_dir")}
+    return json.dumps({**kept, "precision": experiment.runtime.precision}, sort_keys=True)
+
+
+def command(experiment: Experiment, schedule: Schedule) -> list[str]:
+    """The words after `lockgate` that make this run: a preset, and a flag for whatever differs from it."""
+    base = {"short": short, "paper": paper}[schedule](experiment.method, experiment.dataset).to_dict()
+    words = ["run", schedule, "--method", experiment.method, "--dataset", experiment.dataset]
+    for name, value in _leaves(experiment.to_dict()):
+        if value != dict(_leaves(base)).get(name):
+            words += [f"--{name}", yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()]
+    return words
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def held(*places: Path) -> dict[str, Path]:
+    """The runs that stand in ``places``, by ``key``; of two alike, the first that is finished.
+
+    Unfinished ones count in the first place only: in others, where results are kept, nothing is run.
+    """
+    found: dict[str, Path] = {}
+    for config in (config for place in places for config in sorted(place.glob("*/config.yaml"))):
+        if config.parent.parent != places[0] and not finished(config.parent):
+            continue
+        try:
+            known = key(read_experiment(config))
+        except LockgateError:
+            continue  # of another version of Lockgate, with options that are no more
+        if known not in found or (finished(config.parent) and not finished(found[known])):
+            found[known] = config.parent
+    return found
+
+
+def finished(run: Path) -> bool:
+    """Whether the run's summary is written."""
+    return (run / "summary.json").is_file()
+
+
+def taken(known: Mapping[str, Path], line: Line, seed: int) -> Path | None:
+    """The finished run that stands for ``line``: of its own precision, else of another.
+
+    What the line needs of the model must be measured, or the model be there: of some runs only results are kept.
+    """
+    experiment = seeded(line, seed)
+    for precision in dict.fromkeys((experiment.runtime.precision, *get_args(Precision))):
+        run = known.get(key(computed_in(experiment, precision)))
+        if run is not None and finished(run) and (line.measure is None or _measurable(run, line.measure)):
+            return run
+    return None
+
+
+def _measurable(run: Path, what: str) -> bool:
+    return (run / f"{what}.json").is_file() or RunFolder(run).checkpoints.is_dir()
+
+
+def computed_in(experiment: Experiment, precision: Precision) -> Experiment:
+    """The experiment in another precision."""
+    return dataclasses.replace(experiment, runtime=dataclasses.replace(experiment.runtime, precision=precision))
+
+
+def seeded(line: Line, seed: int) -> Experiment:
+    """The line's experiment with another seed."""
+    return dataclasses.replace(line.experiment, seed=seed)
+
+
+def jobs(
+    lines: Iterable[Line], schedule: Schedule, seeds: int, *places: Path, precision: Precision = "32-true"
+) -> list[Job]:
+    """A job for every run that ``lines`` need, each once, in order; new ones in the first of ``places``."""
+    known, begun, wanted = held(*places), held(places[0]), dict[Path, Job]()
+    for line in lines:
+        for seed in range(seeds):
+            experiment, folder = seeded(line, seed), taken(known, line, seed)
+            if folder is None:
+                experiment = computed_in(experiment, precision)
+                folder = begun.get(key(experiment), places[0] / folder_name(experiment))
+            wanted.setdefault(folder, Job(experiment, folder, schedule))
+    return list(wanted.values())
+
+
+def folder_name(experiment: Experiment) -> str:
+    """A name that says what the run is, and differs from any other's; seeds of one experiment stand together."""
+    digest = hashlib.sha256(key(dataclasses.replace(experiment, seed=0)).encode()).hexdigest()[:8]
+    return f"{experiment.dataset}-{experiment.method}-{digest}-seed{experiment.seed}"
+
+
+def chosen(
+    paper_tables: Iterable[PaperTable], schedule: Schedule, only: tuple[str, ...]
+) -> list[tuple[PaperTable, list[Line]]]:
+    """The lines of each table; with ``only``, those whose group or row is named there."""
+    every = [(paper_table, paper_table.lines(schedule)) for paper_table in paper_tables]
+    known = sorted({name for _, lines in every for line in lines for name in (line.group, line.row)})
+    if unknown := [name for name in only if name not in known]:
+        raise LockgateError(f"There is nothing called {' or '.join(map(repr, unknown))}; there are {', '.join(known)}.")
+    if not only:
+        return every
+    return [
+        (paper_table, [line for line in lines if {line.group, line.row} & set(only)]) for paper_table, lines in every
+    ]

@@ -1,0 +1,205 @@
+"""Numbers of a table, ours beside the paper's, and what they amount to."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from lockgate.report import formatting
+
+AVERAGE = "avg"
+"""The column that rows are judged by, where a table has it."""
+CLOSE = 0.01
+"""Accuracies within a point of the paper's, or above it, reproduce it."""
+CLOSE_RATIO = 1.2
+"""Costs within a fifth of the paper's, or below it, do."""
+OURS = "ours"
+"""How names of our own rows begin: they are no baselines of each other."""
+NOT_JUDGED = ("MiB",)
+"""Columns that say what a number was bought with."""
+
+COMMIT = " at "
+"""What stands before the commit in a row's hardware."""
+FULL = "32-true"
+"""The precision that needs no mention."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One cell: what the paper prints, and what our runs gave, by seed."""
+
+    paper: float | None
+    ours: Mapping[int, float]
+    paper_deviation: float | None = None
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over seeds."""
+        return statistics.fmean(self.ours.values()) if self.ours else None
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation over seeds, where there are several."""
+        return statistics.stdev(self.ours.values()) if len(self.ours) > 1 else None
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A row of a table: numbers by column, and how they were made."""
+
+    group: str
+    name: str
+    numbers: Mapping[str, Number]
+    commands: tuple[str, ...]
+    epochs: tuple[int, ...]
+    hardware: tuple[str, ...]
+    judged: bool = True
+    """Whether it counts; what only gives the scale does not."""
+    precisions: tuple[str, ...] = ()
+    """Of its runs."""
+
+    @property
+    def schedule(self) -> tuple[str, ...]:
+        """Epochs a task of its runs, and their precisions unless all had the full one."""
+        epochs = ", ".join(map(str, sorted(set(self.epochs))))
+        precisions = "" if set(self.precisions) == {FULL} else " and ".join(sorted(set(self.precisions)))
+        return tuple(filter(None, (epochs, precisions))) or (formatting.ABSENT,)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Every seed that any of its numbers has."""
+        return tuple(sorted({seed for number in self.numbers.values() for seed in number.ours}))
+
+    @property
+    def run(self) -> bool:
+        """Whether any of it was run."""
+        return bool(self.seeds)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table with its numbers."""
+
+    name: str
+    title: str
+    where: str
+    schedule: str
+    unit: str
+    lower_is_better: bool
+    ranked: bool
+    rows: tuple[ResultRow, ...]
+    notes: Mapping[str, str]
+    """Why a group differs from the paper, by group; under "", why any does."""
+    wanted: int = 1
+    """Seeds that the table needs."""
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups in order."""
+        return list(dict.fromkeys(row.group for row in self.rows))
+
+    def of(self, group: str) -> list[ResultRow]:
+        """The rows of a group."""
+        return [row for row in self.rows if row.group == group]
+
+    def columns(self, group: str) -> list[str]:
+        """The columns of a group, in order."""
+        return list(dict.fromkeys(column for row in self.of(group) for column in row.numbers))
+
+    def close(self, row: ResultRow, number: Number) -> bool | None:
+        """Whether a number of ``row`` is as good as the paper's; None where one of the two is missing.
+
+        A baseline must not be better either: what it is compared with would be another baseline than the paper's.
+        """
+        if number.paper is None or number.mean is None:
+            return None
+        if self.lower_is_better:
+            return number.mean <= CLOSE_RATIO * number.paper
+        better = number.mean - number.paper
+        return better >= -CLOSE and (better <= CLOSE or not self.ranked or row.name.startswith(OURS))
+
+    def verdict(self, group: str) -> str:
+        """What a group comes to: *reproduced*, *trend holds*, *differs*, *not run here*, or *beyond the paper*."""
+        rows = [row for row in self.of(group) if row.run and row.judged]
+        if not rows:
+            return "not run here"
+        columns = self.judged(group)
+        numbers = [(row, row.numbers[column]) for row in rows for column in columns if column in row.numbers]
+        judged = [close for row, number in numbers if (close := self.close(row, number)) is not None]
+        missing = ", ".join(self._missing(group))
+        partly = f" ({missing})" if missing else ""
+        if not judged:
+            printed = any(n.paper is not None for row in self.rows for n in row.numbers.values())
+            return f"beyond the paper{partly}" if printed else f"shown{partly}; the paper prints no numbers"
+        right, pairs = self.order(group) if self.ranked else (0, 0)
+        counted = f"{sum(judged)} of {formatting.plural(len(judged), 'number')} within reach"
+        counted += f", {right} of {formatting.plural(pairs, 'pair')} in order" if pairs else ""
+        if all(judged) and right == pairs:
+            return f"reproduced{' as far as run' if missing else ''}{partly}: {counted}"
+        if pairs and right == pairs:
+            return f"trend holds{partly}: {counted}"
+        return f"differs{partly}: {counted}; {self.notes.get(group, self.notes.get('', 'not looked into'))}"
+
+    def judged(self, group: str) -> list[str]:
+        """The columns that count: the average where there is one, else all but costs beside them."""
+        columns = [column for column in self.columns(group) if column not in NOT_JUDGED]
+        return [AVERAGE] if AVERAGE in columns else columns
+
+    def _missing(self, group: str) -> list[str]:
+        """What is missing: rows, numbers of rows that were run, or seeds."""
+        rows = [row for row in self.of(group) if row.judged]
+        left, fewest = sum(not row.run for row in rows), min(len(row.seeds) for row in rows if row.run)
+        holes = sum(number.mean is None for row in rows if row.run for number in row.numbers.values())
+        missing = [f"{formatting.plural(left, 'row')} not run"] if left else []
+        missing += [f"{formatting.plural(holes, 'number')} of others missing"] if holes else []
+        missing += [f"{fewest} of {formatting.plural(self.wanted, 'seed')}"] if fewest < self.wanted else []
+        return missing
+
+    def order(self, group: str) -> tuple[int, int]:
+        """Of the pairs of baselines that the paper tells apart by more than a point, how many stand in its order here.
+
+        By more than a point too: less than that seeds can do.
+        """
+        right = pairs = 0
+        for column in self.judged(group):
+            known = [
+                (row.name, number.paper, number.mean)
+                for row in self.of(group)
+                if row.judged
+                and (number := row.numbers.get(column))
+                and number.paper is not None
+                and number.mean is not None
+            ]
+            for (a, paper_a, mean_a), (b, paper_b, mean_b) in combinations(known, 2):
+                if abs(paper_a - paper_b) > CLOSE and not (a.startswith(OURS) and b.startswith(OURS)):
+                    pairs += 1
+                    right += (paper_a > paper_b) == (mean_a > mean_b) and abs(mean_a - mean_b) > CLOSE
+        return right, pairs
+
+
+def machines(rows: Iterable[ResultRow]) -> list[str]:
+    """What the runs behind ``rows`` were made on, each once, its commits together."""
+    commits: dict[str, dict[str, None]] = {}
+    for machine, _, commit in (made_on.partition(COMMIT) for row in rows for made_on in row.hardware):
+        commits.setdefault(machine, {}).update({commit: None} if commit else {})
+    return [machine + (COMMIT + ", ".join(found) if found else "") for machine, found in commits.items()]
+
+
+def ours(number: Number) -> tuple[str, ...]:
+    """Our number, and its deviation over seeds."""
+    if number.mean is None:
+        return ("not run",)
+    digits = 4 if number.mean < 2 else 3
+    spread = (f"± {number.std:.{digits}f}",) if number.std else ()  # none where seeds cannot differ: bytes
+    return (f"{number.mean:.{digits}f}", *spread)
+
+
+def printed(number: Number) -> str:
+    """The paper's number."""
+    if number.paper is None:
+        return formatting.ABSENT
+    spread = "" if number.paper_deviation is None else f" ± {number.paper_deviation:.4f}"
+    digits = 3 if round(number.paper, 3) == number.paper else 4
+    return f"{number.paper:.{digits}f}{spread}"

@@ -1,0 +1,1 @@
+"""Where runs are made: in processes of this machine, or on a Ray cluster."""

@@ -1,0 +1,70 @@
+"""From a description to things: check an experiment whole, build its scenario and its learner."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lockgate.backbones import BACKBONES
+from lockgate.config import Experiment, gather
+from lockgate.data import DATASETS
+from lockgate.errors import ConfigError
+from lockgate.methods import METHODS
+from lockgate.methods.base import Method
+from lockgate.training.seeding import derive
+from lockgate.scenario import Scenario, split
+
+
+def experiment_from(values: Mapping[str, Any]) -> Experiment:
+    """The experiment that nested plain values describe, complete, or ``ConfigError`` with every problem there is."""
+    problems: list[str] = []
+    experiment = gather(Experiment, values, "", problems)
+    for registry, name in (
+        (METHODS, experiment.method),
+        (DATASETS, experiment.dataset),
+        (BACKBONES, experiment.backbone),
+    ):
+        problem = registry.problem(name)
+        problems += [problem] if problem else []
+    options: Any = None
+    if experiment.method in METHODS:
+        options = gather(METHODS[experiment.method].Options, experiment.options, "options.", problems)
+    if experiment.optim.batch_size % experiment.devices:
+        problems.append(
+            f"'optim.batch_size' must be a multiple of the {experiment.devices} devices. "
+            f"Got {experiment.optim.batch_size} instead."
+        )
+    if experiment.optim.schedule == "milestones" and not experiment.optim.milestones:
+        problems.append(
+            "'optim.milestones' must name an epoch when 'optim.schedule' is 'milestones'. Got none instead."
+        )
+    if problems:
+        raise ConfigError(problems)
+    return dataclasses.replace(experiment, options=dataclasses.asdict(options))
+
+
+def validated(experiment: Experiment) -> Experiment:
+    """The experiment with its method's options filled in, or ``ConfigError`` with every problem there is."""
+    return experiment_from(experiment.to_dict())
+
+
+def build_scenario(experiment: Experiment) -> Scenario:
+    """Read the data and cut it into tasks."""
+    data_dir = None if experiment.data_dir is None else Path(experiment.data_dir)
+    dataset = DATASETS[experiment.dataset](data_dir, experiment.data)
+    return split(dataset, experiment.tasks, experiment.scenario, experiment.seed)
+
+
+def build_learner(experiment: Experiment, image_shape: tuple[int, int, int]) -> Method:
+    """A learner that has seen nothing, initialised by the experiment's seed."""
+    method = METHODS[experiment.method]
+    options = method.Options(**experiment.options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(experiment.seed, "backbone"))
+        layer_factory = method.layer_factory(experiment.model.init, options)
+        backbone = BACKBONES[experiment.backbone](image_shape, layer_factory, experiment.model)
+        return method(backbone, options, image_shape, experiment.model.standardise)

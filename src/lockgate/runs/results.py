@@ -1,0 +1,76 @@
+"""What is recorded of a task that has ended, and what is said of it: accuracy, cost, promises, the audit's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lockgate.evaluation import accuracy, exactness, macs
+from lockgate.evaluation.features import StreamFeatures
+from lockgate.methods.base import Method
+from lockgate.training.seeding import derive
+from lockgate.scenario import Scenario
+
+
+def outcome(
+    learner: Method,
+    scenario: Scenario,
+    before: Sequence[dict[str, Any]],
+    stage: int,
+    last: bool,
+    seed: int,
+    features: StreamFeatures,
+) -> dict[str, Any]:
+    """What ``learner`` came to by the end of ``stage``; ``before`` holds the outcomes of the stages before.
+
+    ``features`` are those of its streams before this stage, and after it.
+    """
+    seen = scenario.tasks[: len(learner.heads)]
+    made = exactness.promise(learner, seen, features)
+    promises = [promise for promise in [*(record["promise"] for record in before), made] if promise]
+    verdict = (
+        exactness.audit(learner, scenario.tasks, promises, _tested(learner, stage, last, seed)) if promises else None
+    )
+    # What has not changed by a bit answers as it did: then only the new task is tested. Without this, a run's time
+    # would grow with the square of its tasks.
+    same = learner.sealed and verdict is not None and verdict.ok and bool(before)
+    known: dict[str, Any] = before[-1] if same else {"task_incremental": [], "macs": None}
+    if not same:
+        features.forget()
+    open_ = accuracy.without_task(learner, seen, features)
+    return {
+        "task_incremental": accuracy.task_incremental(learner, seen, known["task_incremental"]),
+        "class_incremental": open_.rows[learner.inference] if open_ else None,
+        "inference": open_.rows if open_ else None,
+        "task_found": open_.task_found if open_ else None,
+        "memory": learner.remembered(),
+        "capacity": [entry.to_dict() for entry in learner.capacity()],
+        "gates": {layer: [round(share, 5) for share in shares] for layer, shares in learner.fired().items()},
+        "macs": macs.stage_macs(learner, seen, (known["macs"] or {}).get("by_task", [])),
+        "promise": made,
+        "audit": verdict.to_dict() if verdict else None,
+    }
+
+
+def _tested(learner: Method, stage: int, last: bool, seed: int) -> set[int] | None:
+    """The past tasks whose answers are audited, beside every tensor promised: one in turn; at the end all (None)."""
+    if not learner.sealed or last:
+        return None
+    return {derive(seed, "audit", stage) % max(1, stage)}
+
+
+def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
+    """An outcome, line by line."""
+    yield f"test accuracy, task given: {_row(record['task_incremental'])}"
+    if record["class_incremental"]:
+        yield f"test accuracy, no task given: {_row(record['class_incremental'])}"
+        yield f"test images put into the right task: {_row(record['task_found'])}"
+    if record["capacity"]:
+        yield "filters locked: " + ", ".join(f"{e['layer']} {e['used']}/{e['width']}" for e in record["capacity"])
+    yield from (f"warning: {note}" for note in warnings)
+    if record["audit"] and not record["audit"]["ok"]:
+        yield f"warning: past answers changed: {record['audit']['broken'][0]}"
+
+
+def _row(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.4f}" for value in values)

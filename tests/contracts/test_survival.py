@@ -1,0 +1,40 @@
+"""A run survives anything: killed with SIGKILL at many instants and resumed, it ends with the same bits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support import tiny
+
+from lockgate.methods import METHODS
+
+KILLER = Path(__file__).parents[1] / "support" / "killer.py"
+KILLS = 12
+GROWING = {"grow": 0.5, "open_bias": 0.5}
+CASES = [(method, "simple_cnn", {}) for method in METHODS]
+CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
+CASES += [("ccgn-episodic", "simple_cnn", tiny.ANNEALING), ("ccgn", "resnet18", tiny.ANNEALING)]
+CASES += [("ccgn-episodic", "simple_cnn", {"seal": False})]  # past streams change then, in every step
+CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "seal": seal}) for seal in (True, False)]
+
+
+@pytest.mark.parametrize(("method", "backbone", "options"), CASES)
+def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, tmp_path):
+    command = [sys.executable, str(KILLER), method, backbone, json.dumps(options), str(tmp_path), str(KILLS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert len(result["kills"]) >= 10, result["kills"]
+    assert {"in the middle of a checkpoint", "in the middle of a step"} <= set(result["kills"])
+    assert result["killed"] == result["reference"]
+    two = method in ("ccgn-generative", "cgen")  # a generator, then the task
+    assert set(result["phases"]) == ({0, 1} if two else {0}), "killed in each phase of a task"
+    ends = [record for record in result["killed"]["records"] if record["event"] == "task"]
+    if options.get("seal", True):
+        assert all(end["audit"] is None or end["audit"]["ok"] for end in ends)
+    if "grow" in options or method == "dgm":
+        assert ends[-1]["capacity"][0]["width"] > ends[0]["capacity"][0]["width"], "no layer grew"

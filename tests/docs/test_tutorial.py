@@ -1,0 +1,81 @@
+"""The tutorial, word for word: every block of commands and of Python, in order, from an empty folder."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lockgate.cli.main import main
+
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+
+
+@pytest.fixture(scope="module")
+def describe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[str, str]]]:
+    """What was typed, with what was printed."""
+    folder = tmp_path_factory.mktemp("empty")
+    names: dict[str, Any] = {}
+    log = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with contextlib.chdir(folder):
+        for kind, block in re.findall(r"^```(python|sh)\n(.*?)^```$", TUTORIAL.read_text(), re.M | re.S):
+            for typed in [block] if kind == "python" else block.splitlines():
+                printed = io.StringIO()
+                with contextlib.redirect_stdout(printed):
+                    exec(typed, names) if kind == "python" else shell(typed)
+                log.append((typed, printed.getvalue()))
+    yield log
+    torch.set_num_threads(threads)
+
+
+def shell(line: str) -> None:
+    """One line as a shell would do it; `lockgate` without the seconds that a new process takes to import torch."""
+    program, *words = shlex.split(line)
+    target = Path(words.pop()) if ">" in words and words.remove(">") is None else None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed) if target else contextlib.nullcontext():
+        if program == "lockgate":
+            assert main(words) == 0, line
+        else:
+            subprocess.run([program, *words], check=True)
+    if target:
+        target.write_text(printed.getvalue())
+
+
+def printed(describe: list[tuple[str, str]], start: str) -> list[str]:
+    return [text for typed, text in describe if typed.startswith(start)]
+
+
+def test_three_lessons_leave_old_answers_bit_equal_and_the_model_good(describe: list[tuple[str, str]]) -> None:
+    lessons = printed(describe, "lockgate learn")
+    assert len(lessons) == 3
+    assert "logits of 2 past tasks are bit-equal" in lessons[-1]
+    assert "No task given" in lessons[-1]
+    assert len([typed for typed, _ in describe if typed.startswith("cmp ")]) == 3, "cmp fails where a bit differs"
+    assert "the logits of 3 tasks are bit-equal" in printed(describe, "lockgate audit")[0]
+    assert "3 tasks, 10 classes" in printed(describe, "lockgate inspect")[0]
+
+
+def test_the_model_knows_images_it_has_not_seen(describe: list[tuple[str, str]]) -> None:
+    _, text = describe[-1]
+    scores = [[float(number) for number in re.findall(r"0\.\d+|1\.000", line)] for line in text.splitlines()]
+    assert len(scores) == 3
+    for given, found in scores:
+        assert given > 0.93
+        assert found > 0.75
+
+
+def test_the_tutorial_names_what_there_is() -> None:
+    text = TUTORIAL.read_text()
+    for file in ("model.yaml", "learner.safetensors", "probes.safetensors", "records.jsonl"):
+        assert file in text

@@ -1,0 +1,264 @@
+"""DGM on a tiny real scenario: what each step trains and on what, heads that start anew, and a past that stays."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.support import tiny
+from tests.support.walk import walk
+
+from lockgate.memory.gan.acgan import NOISE
+from lockgate.runs.task_phase import task_phase
+from lockgate.types import Batch
+
+VARIANTS = pytest.mark.parametrize("variant", ["w", "a"])
+GAN = {"gan_width": 0.02, "gan_iterations": 2, "gan_critic_steps": 2, "gan_penalty_every": 1, "gan_batch_size": 8}
+OPTIMISERS = {
+    "sgd": lambda groups: torch.optim.SGD(groups, momentum=0.9, weight_decay=0.1),
+    "adamw": lambda groups: torch.optim.AdamW(groups, weight_decay=0.1),
+}
+
+
+def begun(world, tasks: int, variant: str = "w"):
+    """A learner that has begun ``tasks`` tasks, and the newest."""
+    learner, scenario = world("dgm", variant=variant, **GAN)
+    for task in scenario.tasks[:tasks]:
+        learner.begin_task(task)
+        if task.id < tasks - 1:
+            learner.end_task(task)
+    learner.train()
+    return learner, scenario.tasks[tasks - 1]
+
+
+def learn(learner, task, optimiser, steps: int = 6) -> None:
+    """A few steps in the engine's order."""
+    learner.train()
+    learner.steps = steps
+    for step in range(steps):
+        learner.step = step
+        torch.stack(list(learner(task.train.batch(slice(12))).values())).sum().backward()
+        learner.after_backward()
+        torch.nn.utils.clip_grad_norm_(learner.parameters(), 1.0)
+        learner.before_step()
+        optimiser.step()
+        optimiser.zero_grad()
+        learner.after_step()
+
+
+def images(learner, task: int) -> torch.Tensor:
+    """Images of every class of a task, from noise that is always the same."""
+    learner.eval()
+    y = torch.arange(learner.starts[task], learner.starts[task + 1]).repeat(3)
+    return learner.images(y, task, torch.Generator().manual_seed(task))
+
+
+# -- the promise -------------------------------------------------------------------------------------------------------
+
+
+@VARIANTS
+@pytest.mark.parametrize("name", list(OPTIMISERS))
+def test_past_images_and_locked_weights_keep_every_bit_under_momentum_and_weight_decay(world, variant, name):
+    learner, scenario = world("dgm", variant=variant, **GAN)
+    made: list[torch.Tensor] = []
+    kept: list[dict[str, torch.Tensor]] = []
+    for task in scenario.tasks:
+        learner.begin_task(task)
+        learn(learner, task, OPTIMISERS[name](learner.parameter_groups(0.01)))
+        learner.end_task(task)
+        made.append(images(learner, task.id))
+        kept.append({key: value.clone() for key, value in learner.generator.kept(task.id).items()})
+        for past in range(task.id + 1):
+            assert torch.equal(images(learner, past), made[past])
+            assert all(torch.equal(v, kept[past][key]) for key, v in learner.generator.kept(past).items())
+    assert learner.generator.widths(2) > learner.generator.widths(0), "nothing grew: the test would prove nothing"
+
+
+@VARIANTS
+def test_past_images_keep_every_bit_in_the_engine(variant):
+    experiment = tiny.experiment("dgm", tasks=3, data={"synthetic_classes": 6}, options={"variant": variant})
+    made: dict[int, torch.Tensor] = {}
+    for learner, seen in walk(experiment):
+        for task in seen:
+            now = images(learner, task.id)
+            assert torch.equal(made.setdefault(task.id, now), now)
+    assert len(made) == 3
+    rows = learner.preview()
+    assert rows.shape == (3, 6 * 16, 8 * 16)
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_critics_losses_weigh_every_class_the_same(world):
+    learner, task = begun(world, 3)
+    batch = task.train.batch(slice(10))
+    torch.manual_seed(5)
+    losses = learner(batch)
+    torch.manual_seed(5)
+    with torch.no_grad():
+        fake = learner.generator(torch.randn(10, NOISE), batch.y, 2)
+    past, y = learner.past(10)
+    real = batch.x / 255 * 2 - 1
+    assert y.max() < 4, "of past classes"
+    features = {name: learner.backbone.net(x) for name, x in {"fake": fake, "past": past, "real": real}.items()}
+    score = {name: learner.score(f).mean() for name, f in features.items()}
+    torch.testing.assert_close(losses["critic"], score["fake"] - score["real"])
+    logits = {name: torch.cat([head(f) for head in learner.heads], 1) for name, f in features.items()}
+    real_loss, past_loss = F.cross_entropy(logits["real"], batch.y + 4), F.cross_entropy(logits["past"], y)
+    torch.testing.assert_close(losses["critic class"], (2 * real_loss + 4 * past_loss) / 6)
+    assert set(losses) == {"critic", "critic class", "penalty"}
+
+
+def test_the_penalty_is_that_of_the_score(world):
+    learner, task = begun(world, 1)
+    learner.backbone.net = torch.nn.Flatten()
+    learner.score = torch.nn.Linear(3 * 16 * 16, 1)
+    learner.heads[0] = torch.nn.Linear(3 * 16 * 16, 2)
+    with torch.no_grad():
+        learner.score.weight.mul_(3 / learner.score.weight.norm())
+    losses = learner(task.train.batch(slice(5)))
+    assert losses["penalty"].item() == pytest.approx(10 * (3 - 1) ** 2, rel=1e-4)
+
+
+@VARIANTS
+def test_the_generators_losses(world, variant):
+    learner, task = begun(world, 2, variant)
+    learner.step, learner.steps = 2, 6
+    batch = task.train.batch(slice(10))
+    torch.manual_seed(5)
+    losses = learner(batch)
+    s = 1 / 400 + (400 - 1 / 400) * 2 / 5
+    taken, free = 0.0, 0
+    for layer in learner.generator.layers:
+        if len(layer.embeddings):
+            mask = 1 / (1 + (-s * layer.embeddings[1].double()).exp())
+            taken += mask[~layer.used].sum().item()
+            free += int((~layer.used).sum())
+    assert losses["sparsity"].item() == pytest.approx(0.75 * taken / free, rel=1e-5)
+    torch.manual_seed(5)
+    y = torch.randint(2, (10,))
+    fake = learner.generator(torch.randn(10, NOISE), y, 1)
+    features = learner.backbone.net(fake)
+    torch.testing.assert_close(losses["generator"], -learner.score(features).mean())
+    logits = torch.cat([head(features) for head in learner.heads], 1)
+    torch.testing.assert_close(losses["generator class"], F.cross_entropy(logits, y + 2))
+
+
+@VARIANTS
+def test_each_step_moves_one_network(world, variant):
+    learner, task = begun(world, 2, variant)
+    optimiser = torch.optim.AdamW(learner.parameter_groups(1e-2), weight_decay=0.0)
+    learner.steps = 6
+    for step in range(6):
+        before = {name: value.clone() for name, value in learner.named_parameters()}
+        learner.step = step
+        torch.stack(list(learner(task.train.batch(slice(12))).values())).sum().backward()
+        learner.after_backward()
+        learner.before_step()
+        optimiser.step()
+        optimiser.zero_grad()
+        learner.after_step()
+        moved = {name for name, value in learner.named_parameters() if not torch.equal(value, before[name])}
+        rooms = {name.split(".")[0] for name in moved}
+        assert rooms == ({"generator"} if step % 3 == 2 else {"backbone", "score", "heads"})
+        assert not {name for name in moved if re.search(r"(labels|biases|embeddings|norms\.\d\.norms)\.0", name)}
+
+
+def test_past_images_carry_the_class_they_were_made_from(world):
+    learner, _ = begun(world, 3)
+    torch.manual_seed(1)
+    x, y = learner.past(40)
+    torch.manual_seed(1)
+    drawn = torch.randint(4, (40,)).sort().values
+    assert torch.equal(y, drawn)
+    parts = []
+    for task in (0, 1):
+        local = drawn[(drawn >= 2 * task) & (drawn < 2 * task + 2)] - 2 * task
+        with torch.no_grad():
+            parts.append(learner.generator(torch.randn(len(local), NOISE), local, task))
+    assert torch.equal(x, torch.cat(parts))
+
+
+def test_held_out_images_are_classified_and_nothing_else(world):
+    learner, task = begun(world, 2)
+    learner.eval()
+    batch = task.val.batch(slice(None))
+    losses = learner(batch)
+    assert set(losses) == {"class"}
+    assert losses["class"].item() == F.cross_entropy(learner.predict(batch.x, None), batch.y + 2).item()
+
+
+def test_answers_are_the_critics(world):
+    learner, task = begun(world, 2)
+    x = task.test.x[:5]
+    features = learner.backbone.net(x / 255 * 2 - 1)
+    torch.testing.assert_close(learner.predict(x, None), torch.cat([head(features) for head in learner.heads], 1))
+    torch.testing.assert_close(learner.predict(x, 1), learner.heads[1](features))
+
+
+# -- tasks -------------------------------------------------------------------------------------------------------------
+
+
+def test_outputs_of_the_critic_start_anew_with_each_task_and_its_trunk_does_not(world):
+    learner, scenario = world("dgm", **GAN)
+    learner.begin_task(scenario.tasks[0])
+    before = {name: value.clone() for name, value in learner.named_parameters()}
+    learner.end_task(scenario.tasks[0])
+    learner.begin_task(scenario.tasks[1])
+    for name, value in learner.named_parameters():
+        if name.split(".")[0] in ("score", "heads") and name in before:
+            assert not torch.equal(value, before[name])
+        if name.startswith("backbone"):
+            assert torch.equal(value, before[name])
+
+
+def test_a_task_is_trained_by_the_gans_schedule_and_judged_like_any_other():
+    experiment = tiny.experiment("dgm", epochs=7, options={"gan_iterations": 250, "gan_lr": 0.5})
+    learner, seen = next(walk(tiny.experiment("dgm")))
+    learner.options = type(learner.options)(**experiment.options)
+    phase = task_phase(learner, seen[0], seen[0].train, experiment)
+    assert (phase.epochs, phase.steps) == (3, 100 * 3)
+    assert learner.task_steps(12345) == 3 * 300
+    assert (phase.optim.lr, phase.optim.betas, phase.optim.weight_decay, phase.optim.clip) == (0.5, (0.5, 0.9), 0, 0)
+    assert phase.trainable is learner
+    assert 0 <= phase.validate().accuracy <= 1
+    assert phase.preview().dtype == torch.uint8
+
+
+@VARIANTS
+def test_a_fresh_learner_takes_the_structure_and_the_state(world, variant):
+    learner, task = begun(world, 3, variant)
+    learner.end_task(task)
+    other, _ = world("dgm", variant=variant, **GAN)
+    other.rebuild(learner.structure())
+    other.load_state_dict(learner.state_dict())
+    for past in range(3):
+        assert torch.equal(images(other, past), images(learner, past))
+    assert other.capacity() == learner.capacity()
+    assert other.remembered() == learner.remembered()
+
+
+def test_what_is_remembered_is_the_generators_parameters_without_masks_or_critic(world):
+    learner, _ = begun(world, 2)
+    count = 0
+    for name, parameter in learner.generator.named_parameters():
+        count += 0 if "embeddings" in name else parameter.numel()
+    assert learner.remembered() == {"images": 0, "bytes": 4 * count}
+
+
+def test_mnists_shape_works_too():
+    from lockgate.backbones.simple_cnn import SimpleCNN
+    from lockgate.config import ModelConfig
+    from lockgate.methods.dgm import DGM, DGMOptions
+
+    torch.manual_seed(0)
+    backbone = SimpleCNN((1, 28, 28), DGM.layer_factory("he", None), ModelConfig(width=2))
+    learner = DGM(backbone, DGMOptions(**GAN), (1, 28, 28), True)
+    learner.add_task(2)
+    x = torch.randint(0, 256, (4, 1, 28, 28), dtype=torch.uint8)
+    assert torch.equal(learner.input(x), x / 255), "in the range of its generator"
+    losses = learner(Batch(x, torch.tensor([0, 1, 1, 0]), torch.zeros(4, dtype=torch.int64)))
+    assert all(value.isfinite() for value in losses.values())

@@ -1,0 +1,130 @@
+"""Runs are known by what they compute."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import tiny
+
+from lockgate.cli.flags import take_options
+from lockgate.cli.main import _experiment, _parser
+from lockgate.config import Experiment, RuntimeConfig
+from lockgate.errors import LockgateError
+from lockgate.presets.tables import short
+from lockgate.reproduction import TABLES
+from lockgate.reproduction.estimate import estimate
+from lockgate.reproduction.paper_table import PaperTable
+from lockgate.reproduction.plan import Job, chosen, command, computed_in, folder_name, held, jobs, key, taken
+from lockgate.runs.directory import RunFolder
+
+
+def test_a_run_that_two_lines_need_is_made_once(paper_table: PaperTable, tmp_path: Path) -> None:
+    wanted = jobs(paper_table.lines("short"), "short", 2, tmp_path)
+    assert len(wanted) == 2 * (1 + 2)  # full replay is the same run for either C
+    assert len({job.folder for job in wanted}) == len(wanted)
+
+
+def test_where_and_how_fast_it_runs_does_not_make_another_run() -> None:
+    one = tiny.experiment("ccgn")
+    assert key(one) == key(dataclasses.replace(one, runtime=RuntimeConfig(threads=7), data_dir="/elsewhere"))
+    assert key(one) != key(dataclasses.replace(one, epochs=one.epochs + 1))
+    assert key(one) != key(dataclasses.replace(one, seed=5))
+    assert key(one) != key(dataclasses.replace(one, runtime=RuntimeConfig(precision="bf16-mixed")))
+    assert folder_name(one).removesuffix("seed0") == folder_name(dataclasses.replace(one, seed=5)).removesuffix("seed5")
+
+
+def test_a_run_is_found_whatever_its_folder_is_called(paper_table: PaperTable, tmp_path: Path) -> None:
+    line = paper_table.lines("short")[-1]
+    RunFolder(tmp_path / "made by hand").create(line.experiment, "by hand")
+    (tmp_path / "of another version").mkdir()
+    (tmp_path / "of another version" / "config.yaml").write_text("method: ccgn\noptions: {no_more: 1}\n")
+    assert held(tmp_path) == {key(line.experiment): tmp_path / "made by hand"}
+    assert jobs([line], "short", 1, tmp_path)[0].folder == tmp_path / "made by hand"
+
+
+def _finish(folder: Path, experiment: Experiment) -> Path:
+    RunFolder(folder).create(experiment, "by hand")
+    (folder / "summary.json").write_text("{}")
+    return folder
+
+
+def test_a_finished_run_of_any_precision_counts_the_full_one_first(paper_table: PaperTable, tmp_path: Path) -> None:
+    line = paper_table.lines("short")[-1]
+    (new,) = jobs([line], "short", 1, tmp_path, precision="bf16-mixed")
+    assert new.experiment == computed_in(line.experiment, "bf16-mixed")
+    assert "--runtime.precision" in command(new.experiment, "short")
+
+    half = _finish(tmp_path / "half", new.experiment)
+    assert [job.folder for job in jobs([line], "short", 1, tmp_path)] == [half]
+    whole = _finish(tmp_path / "whole", line.experiment)
+    assert [job.folder for job in jobs([line], "short", 1, tmp_path)] == [whole]
+    in_half = dataclasses.replace(line, experiment=new.experiment)
+    assert taken(held(tmp_path), in_half, seed=0) == half
+
+
+def test_of_two_runs_alike_the_first_that_is_finished_counts(paper_table: PaperTable, tmp_path: Path) -> None:
+    experiment = paper_table.lines("short")[-1].experiment
+    places = (tmp_path / "root", tmp_path / "results")
+    RunFolder(tmp_path / "root" / "run").create(experiment, "by hand")
+    assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
+    _finish(tmp_path / "results" / "run", experiment)
+    assert held(*places) == {key(experiment): tmp_path / "results" / "run"}
+    (tmp_path / "root" / "run" / "summary.json").write_text("{}")
+    assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
+
+
+def test_nothing_is_run_where_results_are_kept(paper_table: PaperTable, tmp_path: Path) -> None:
+    line = paper_table.lines("short")[-1]
+    root, results = tmp_path / "root", tmp_path / "results"
+    RunFolder(results / "half kept").create(line.experiment, "by hand")
+    assert held(root, results) == {}
+    (job,) = jobs([line], "short", 1, root, results)
+    assert job.folder.parent == root
+
+    _finish(results / "kept", line.experiment)
+    costs = dataclasses.replace(line, measure="macs")  # nobody measured them, and the model is gone
+    (job,) = jobs([costs], "short", 1, root, results)
+    assert job.folder.parent == root
+    (results / "kept" / "macs.json").write_text("{}")
+    assert [job.folder for job in jobs([costs], "short", 1, root, results)] == [results / "kept"]
+
+
+def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:
+    def about(method: str, **changes: Any) -> float:
+        return estimate([Job(dataclasses.replace(short(method, "mnist"), **changes), tmp_path, "short")])
+
+    assert about("finetune", epochs=20) == pytest.approx(2 * about("finetune", epochs=10))
+    assert about("full-replay") > about("finetune")
+    larger = {**short("ccgn-generative", "mnist").options, "gan_batch_size": 64}
+    assert about("ccgn-generative", options=larger) > about("ccgn-generative")
+    # A default that nobody wrote down counts like one that somebody did.
+    assert about("ccgn-generative") > about("ccgn-generative", options={"gan_iterations": 100}) > about("ccgn")
+
+
+def test_an_unknown_row_is_answered_with_the_known_ones(paper_table: PaperTable) -> None:
+    ((_, lines),) = chosen([paper_table], "short", ("ours",))
+    assert {line.row for line in lines} == {"ours"}
+    with pytest.raises(LockgateError, match=r"nothing called 'HAT'; there are Full replay, ours, synthetic"):
+        chosen([paper_table], "short", ("ours", "HAT"))
+
+
+def test_of_many_exhibits_only_those_that_have_it_are_asked_for_a_row() -> None:
+    every = [TABLES[name] for name in TABLES]
+    by_name = {paper_table.name: lines for paper_table, lines in chosen(every, "short", ("svhn",))}
+    assert by_name["gates"] == []
+    assert {line.group for line in by_name["task-incremental"]} == {"svhn"}
+
+
+@pytest.mark.parametrize("schedule", ["short", "paper"])
+@pytest.mark.parametrize("name", list(TABLES))
+def test_every_line_of_every_exhibit_is_a_command_that_gives_its_experiment_back(name, schedule) -> None:
+    for line in TABLES[name].lines(schedule):
+        experiment = dataclasses.replace(line.experiment, seed=3)
+        words, options = take_options(command(experiment, schedule))
+        parsed = _parser()[0].parse_args(words)
+        parsed.options = options
+        assert key(_experiment(parsed)) == key(experiment)
+        assert len(line.columns) == len(line.paper)

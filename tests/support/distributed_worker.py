@@ -1,0 +1,52 @@
+"""What each rank does in the two-rank tests."""
+
+from __future__ import annotations
+
+import shutil
+
+import torch
+import torch.distributed as dist
+
+from lockgate.runs.run import Run
+from lockgate.training import distributed
+
+
+def work(fabric, experiment, scenario, folder):
+    """A whole run, then compare parameters and buffers across ranks.
+
+    Returns the summary and the names of tensors that differ between ranks."""
+    torch.set_num_threads(1)
+    run = Run(fabric, experiment, scenario, folder, None)
+    run.go()
+    summary = run.summary()
+    differing = []
+    for name, tensor in run.learner.state_dict().items():
+        mine = tensor.detach().contiguous()
+        everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+        dist.all_gather(everyone, mine)
+        if not all(torch.equal(mine, other) for other in everyone):
+            differing.append(name)
+    distributed.leave()
+    return summary, differing
+
+
+class Copied(Run):
+    """Copies its folder when it has written a checkpoint inside the second epoch of its second task."""
+
+    kept = None
+
+    def _save(self, kind, meta, *rest):
+        super()._save(kind, meta, *rest)
+        fit = meta.get("fit", {})
+        if self.first and meta["stage"] == 1 and fit.get("epoch") == 1 and fit.get("step"):
+            shutil.copytree(self.folder.path, self.kept, dirs_exist_ok=True)
+
+
+def work_and_copy(fabric, experiment, scenario, folder, kept):
+    """A whole run that leaves a copy of itself, as it would have been found if it had been killed."""
+    torch.set_num_threads(1)
+    run = Copied(fabric, experiment, scenario, folder, None)
+    run.kept = kept
+    run.go()
+    distributed.leave()
+    return {}
