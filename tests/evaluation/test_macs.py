@@ -10,13 +10,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from lockgate.backbones import BACKBONES
 from lockgate.config import ModelConfig
 from lockgate.evaluation.macs import layer_macs, stage_macs, task_macs
+from lockgate.methods.base import Context
 from lockgate.methods.ccgn.method import CCGN, CCGNOptions
 from lockgate.methods.finetune import Finetune
 
 
 def plain(name, shape, **config):
     backbone = BACKBONES[name](shape, Finetune.layer_factory("torch", None), ModelConfig(**config))
-    learner = Finetune(backbone, None, shape, False)
+    learner = Finetune(Context(backbone, None, shape, False))
     learner.add_task(2)
     return learner
 
@@ -51,7 +52,7 @@ def test_resnet_18_on_32x32_and_the_papers_count(blocks, macs):
 def test_a_gated_network_with_all_gates_open_costs_the_dense_one_and_its_gates():
     options = CCGNOptions(open_bias=100.0)
     backbone = BACKBONES["simple_cnn"]((1, 28, 28), CCGN.layer_factory("he", options), ModelConfig())
-    learner = CCGN(backbone, options, (1, 28, 28), False)
+    learner = CCGN(Context(backbone, options, (1, 28, 28), False))
     learner.add_task(2)
     macs = task_macs(learner, images(2, (1, 28, 28)), 0)
     assert macs["dense"] == macs["open"] == 22_755_600

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lockgate.backbones import BACKBONES
 from lockgate.config import ModelConfig
-from lockgate.methods.base import Standardise
+from lockgate.methods.base import Context, Standardise
 from lockgate.methods.joint import Joint
 from lockgate.scenario import join
 from lockgate.types import Batch
@@ -102,7 +102,7 @@ def test_a_head_is_a_linear_map_of_the_features(world):
 def test_joint_classifies_each_image_by_its_own_head(classes, pairs, seed):
     torch.manual_seed(seed)
     backbone = BACKBONES["mlp"]((1, 4, 4), Joint.layer_factory("he", None), ModelConfig(width=5))
-    learner = Joint(backbone, None, (1, 4, 4), False)
+    learner = Joint(Context(backbone, None, (1, 4, 4), False))
     for count in classes:
         learner.add_task(count)
     task = [t % len(classes) for t, _ in pairs]

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.episodic import EpisodicMemory
+from lockgate.methods.base import Context
 from lockgate.methods.single_head import SingleHead
 from lockgate.training import distributed
 from lockgate.training.phase import evaluating
@@ -40,11 +40,9 @@ class AGEM(SingleHead):
     options: AGEMOptions
     memory: EpisodicMemory
 
-    def __init__(
-        self, backbone: Backbone, options: AGEMOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
-        self.memory = EpisodicMemory(options.buffer)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.memory = EpisodicMemory(self.options.buffer)
         self._count = 0  # images in the batch that was last seen
 
     def loss(self, batch: Batch) -> Losses:

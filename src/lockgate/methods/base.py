@@ -31,6 +31,19 @@ class NoOptions:
     """A method with nothing to choose."""
 
 
+@dataclass(frozen=True)
+class Context:
+    """What a method is made of: everything that its constructor is given."""
+
+    backbone: Backbone
+    options: Any
+    """An instance of the method's ``Options``."""
+    image_shape: tuple[int, int, int]
+    """(C, H, W) of every image it will see."""
+    standardise: bool = True
+    """Whether to standardise images by the first task's mean and standard deviation."""
+
+
 class Standardise(nn.Module):
     """uint8 images to floats: scaled to [0, 1], and standardised by channel once ``fit`` has been called."""
 
@@ -64,13 +77,13 @@ class Method(TrainableModule):
     class_incremental: ClassVar[bool] = True
     """Whether ``predict`` can do without the task."""
 
-    def __init__(self, backbone: Backbone, options: Any, image_shape: tuple[int, int, int], standardise: bool) -> None:
+    def __init__(self, context: Context) -> None:
         super().__init__()
-        self.backbone = backbone
-        self.options = options
-        self.image_shape = image_shape
-        self.input = Standardise(image_shape[0])
-        self.standardise = standardise
+        self.backbone = context.backbone
+        self.options = context.options
+        self.image_shape = context.image_shape
+        self.input = Standardise(context.image_shape[0])
+        self.standardise = context.standardise
         self.heads = nn.ModuleList()
         self.memory: Memory | None = None
         """What the method keeps of past tasks."""

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from lockgate.backbones.base import Backbone
 from lockgate.memory.conditional import ConditionalMemory
 from lockgate.memory.gan.schedule import GanOptions
+from lockgate.methods.base import Context
 from lockgate.methods.single_head import SingleHead
 from lockgate.training.seeding import spawn
 from lockgate.types import Batch, Examples, Losses, Task
@@ -31,11 +31,9 @@ class CGen(SingleHead):
     options: CGenOptions
     memory: ConditionalMemory
 
-    def __init__(
-        self, backbone: Backbone, options: CGenOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
-        self.memory = ConditionalMemory(options.gan)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.memory = ConditionalMemory(self.options.gan)
 
     # -- the hooks ---------------------------------------------------------------------------------------------------
 

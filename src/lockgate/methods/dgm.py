@@ -29,6 +29,7 @@ from lockgate.memory.gan.masked import MaskedGenerator
 from lockgate.memory.gan.nets import grid, make_critic, plan_generator, to_pixels
 from lockgate.memory.gan.schedule import GanOptions
 from lockgate.memory.gan.wgan_gp import Rounds, penalty_losses
+from lockgate.methods.base import Context
 from lockgate.methods.capacity import LayerCapacity
 from lockgate.methods.single_head import SingleHead
 from lockgate.training.phase import Phase, evaluating
@@ -74,12 +75,12 @@ class DGM(SingleHead):
     wrapped = False  # as in WGAN-GP: each step moves one of the two networks
     options: DGMOptions
 
-    def __init__(
-        self, backbone: Backbone, options: DGMOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        # The answers are the critic's, so the critic stands in for ``backbone``, and sees what generators make.
-        super().__init__(CriticTrunk(image_shape, options.gan_width), options, image_shape, standardise=False)
-        plan = plan_generator(image_shape, options.gan_width)
+    def __init__(self, context: Context) -> None:
+        # The answers are the critic's, so the critic stands in for the backbone, and sees what generators make.
+        options, shape = context.options, context.image_shape
+        trunk = CriticTrunk(shape, options.gan_width)
+        super().__init__(dataclasses.replace(context, backbone=trunk, standardise=False))
+        plan = plan_generator(shape, options.gan_width)
         self.generator = MaskedGenerator(plan, MASKS[options.variant])
         self.score = nn.Linear(self.backbone.features, 1)
         self.input.mean.fill_(-plan.low / (1 - plan.low))  # from [0, 255] to [low, 1], as generated images are

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from lockgate.backbones.base import Backbone
 from lockgate.config import option
-from lockgate.methods.base import Method
+from lockgate.methods.base import Context, Method
 from lockgate.training.phase import evaluating
 from lockgate.types import Batch, Losses, Task
 
@@ -64,10 +63,8 @@ class EWCOnline(Method):
     fisher: Tensor  # (P,), over all parameters of the backbone
     anchor: Tensor  # (P,), theta*
 
-    def __init__(
-        self, backbone: Backbone, options: EWCOnlineOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.register_buffer("fisher", torch.zeros_like(self.shared()))
         self.register_buffer("anchor", self.shared().detach())
 

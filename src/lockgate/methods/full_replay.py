@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from itertools import accumulate
-from typing import Any
 
 import torch
 
-from lockgate.backbones.base import Backbone
 from lockgate.memory.episodic import EpisodicMemory
+from lockgate.methods.base import Context
 from lockgate.methods.single_head import SingleHead
 from lockgate.types import Examples, Task
 
@@ -19,8 +18,8 @@ class FullReplay(SingleHead):
 
     memory: EpisodicMemory
 
-    def __init__(self, backbone: Backbone, options: Any, image_shape: tuple[int, int, int], standardise: bool) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.memory = EpisodicMemory(sys.maxsize)
 
     def begin_task(self, task: Task) -> Examples:

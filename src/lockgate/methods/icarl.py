@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.herding import ExemplarMemory, herding
+from lockgate.methods.base import Context
 from lockgate.methods.single_head import SingleHead
 from lockgate.methods.teacher import Teacher
 from lockgate.types import Batch, Examples, Losses, Task
@@ -46,12 +46,10 @@ class ICaRL(SingleHead):
     means: Tensor
     memory: ExemplarMemory
 
-    def __init__(
-        self, backbone: Backbone, options: ICaRLOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
-        self.memory = ExemplarMemory(options.buffer)
-        self.register_buffer("means", torch.empty(0, backbone.features))  # mu_c, one row for each class
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.memory = ExemplarMemory(self.options.buffer)
+        self.register_buffer("means", torch.empty(0, self.backbone.features))  # mu_c, one row for each class
         self.teacher: Teacher | None = None
 
     # -- the hooks ---------------------------------------------------------------------------------------------------

@@ -16,9 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lockgate.backbones.base import Backbone
 from lockgate.config import option
-from lockgate.methods.base import Method
+from lockgate.methods.base import Context, Method
 from lockgate.methods.teacher import Teacher
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -37,10 +36,8 @@ class LwF(Method):
     Options: ClassVar[type[Any]] = LwFOptions
     options: LwFOptions
 
-    def __init__(
-        self, backbone: Backbone, options: LwFOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.teacher: Teacher | None = None
 
     # -- the hooks ---------------------------------------------------------------------------------------------------

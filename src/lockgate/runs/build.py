@@ -14,7 +14,7 @@ from lockgate.config import Experiment, gather
 from lockgate.data import DATASETS
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
-from lockgate.methods.base import Method
+from lockgate.methods.base import Context, Method
 from lockgate.training.seeding import derive
 from lockgate.scenario import Scenario, split
 
@@ -67,4 +67,4 @@ def build_learner(experiment: Experiment, image_shape: tuple[int, int, int]) -> 
         torch.manual_seed(derive(experiment.seed, "backbone"))
         layer_factory = method.layer_factory(experiment.model.init, options)
         backbone = BACKBONES[experiment.backbone](image_shape, layer_factory, experiment.model)
-        return method(backbone, options, image_shape, experiment.model.standardise)
+        return method(Context(backbone, options, image_shape, experiment.model.standardise))

@@ -18,9 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.memory.base import Memory
+from lockgate.methods.base import Context
 from lockgate.methods.ccgn import refit
 from lockgate.methods.ccgn.method import BATCH, CCGN, CCGNOptions
 from lockgate.methods.ccgn.rehearsal import Pool
@@ -73,11 +73,9 @@ class Streams(CCGN):
     options: StreamsOptions
     memory: Memory
 
-    def __init__(
-        self, backbone: Backbone, options: StreamsOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
-        self.task_classifier = TaskClassifier(options.hidden)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
         self._pool: Pool | None = None
         self._pool_epoch = -1

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from lockgate.backbones.base import Backbone
 from lockgate.config import option
 from lockgate.layers.gate import OPEN_BIAS, ChannelGate
 from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
@@ -23,7 +22,7 @@ from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.per_task import task_modules
 from lockgate.layers.plain import LayerFactory
-from lockgate.methods.base import Method
+from lockgate.methods.base import Context, Method
 from lockgate.methods.capacity import LayerCapacity, all_shut, nearly_full
 from lockgate.methods.ccgn.objective import below_chance, sparsity
 from lockgate.training import distributed
@@ -84,11 +83,9 @@ class CCGN(Method):
     prune_step: Tensor
     prune_sparse: Tensor
 
-    def __init__(
-        self, backbone: Backbone, options: CCGNOptions, image_shape: tuple[int, int, int], standardise: bool
-    ) -> None:
-        super().__init__(backbone, options, image_shape, standardise)
-        self.base_widths = backbone.widths()
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.base_widths = self.backbone.widths()
         self._widths: list[list[int]] = []  # of every set of channels, when each task began
         self._reported: list[LayerCapacity] = []
         self._fired: dict[str, list[float]] = {}
