@@ -22,7 +22,7 @@ from lockgate.runs.loading import place
 from lockgate.training.device import make_fabric
 from lockgate.types import Examples, Task
 
-CHEAP = {"ccgn-episodic": {"buffer": 500}, "ccgn-generative": {"gan_iterations": 1}}
+CHEAP = {"ccgn-episodic": {"buffer": 500}, "ccgn-generative": {"gan": {"iterations": 1}}}
 """Options for methods whose defaults would only lengthen what is not timed."""
 
 

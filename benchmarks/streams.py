@@ -36,8 +36,8 @@ FILTERS = 10
 def at_task(tasks: int, steps: int, method: str) -> Fit:
     """Training about to begin on the last of ``tasks`` tasks."""
     options = {
-        "ccgn-episodic": {"patience": 0, "random_translate": 2},
-        "ccgn-generative": {"patience": 0, "gan_iterations": 1},
+        "ccgn-episodic": {"sparsity_warmup": 0, "random_translate": 2},
+        "ccgn-generative": {"sparsity_warmup": 0, "gan_iterations": 1},
     }
     experiment = endless(method, BATCH, **options.get(method, {}))
     learner = build_learner(experiment, (1, 28, 28))

@@ -60,7 +60,7 @@ def main() -> None:
         data=DataConfig(synthetic_classes=2 * given.tasks, synthetic_per_class=200),
         model=ModelConfig(width=50),
         optim=OptimConfig(batch_size=32),
-        options={"patience": 0, "gate_lr": 10.0, "prune": 1e-3},
+        options={"sparsity_warmup": 0, "gate_lr": 10.0, "prune": 1e-3},
         runtime=RuntimeConfig(threads=1, accelerator="cpu"),
     )
     with tempfile.TemporaryDirectory() as folder:

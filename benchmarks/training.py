@@ -14,11 +14,11 @@ import argparse
 import dataclasses
 
 import torch
+from lockgate.presets.tables import short
 
 from engine import begun, epoch
 from lockgate.config import Experiment, RuntimeConfig, merge
 from lockgate.evaluation.accuracy import accuracy
-from lockgate.presets.tables import short
 from lockgate.runs.build import build_scenario, experiment_from
 from lockgate.training.device import prepare_process
 from lockgate.training.loop import Fit

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from lockgate.presets.tables import GATED
+
 from lockgate.runs.directory import RunFolder, write_atomically
 from lockgate.runs.summary import environment
 

@@ -64,7 +64,7 @@ class Task:
     """What an image of each class counts in the class loss; empty: all count the same."""
 
     @property
-    def promised(self) -> Examples:
+    def audit_images(self) -> Examples:
         """The images on which the answers are promised to stay."""
         return self.test if self.probes is None else self.probes
 

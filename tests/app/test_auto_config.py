@@ -34,16 +34,16 @@ def test_the_schedule_follows_the_number_of_images(images: int, batch: int, epoc
     model = first(UserSettings(), ImageStats(32, False), 1)
     task_images = for_task(model, UserSettings(), images)
     assert (task_images.optim.batch_size, task_images.epochs) == (batch, epochs)
-    assert task_images.options["patience"] == round(epochs / 5)
     assert replace(task_images, epochs=model.epochs, optim=model.optim, options=model.options) == model
-    asked = for_task(model, UserSettings(epochs=10, batch_size=5, device="cpu", options={"patience": 7}), images)
+    asked = for_task(model, UserSettings(epochs=10, batch_size=5, device="cpu"), images)
     assert (asked.epochs, asked.optim.batch_size, asked.runtime.accelerator) == (10, 5, "cpu")
-    assert asked.options["patience"] == 7
 
 
 def test_what_was_fixed_is_refused_when_changed_all_of_it_at_once_and_taken_when_the_same() -> None:
     model = first(UserSettings(), ImageStats(32, False), 1)
-    same = UserSettings(memory="episodic", size=32, backbone="simple_cnn", keep=500, seed=0, options={"patience": 9})
+    same = UserSettings(
+        memory="episodic", size=32, backbone="simple_cnn", keep=500, seed=0, options={"sparsity_warmup": "loss"}
+    )
     refuse_changes(same, model)
     other = UserSettings("none", 16, "mlp", 3, 9, 1, {"sparsity": 0.1})
     with pytest.raises(ConfigError) as error:

@@ -269,7 +269,7 @@ def test_a_model_without_memory_wants_the_task(tmp_path: Path, lessons: Path) ->
 
 
 def test_a_model_can_remember_by_generators(tmp_path: Path, lessons: Path) -> None:
-    gan = {"gan_width": 0.02, "gan_iterations": 2, "gan_critic_steps": 1, "gan_batch_size": 8}
+    gan = {"gan": {"width": 0.02, "iterations": 2, "critic_steps": 1, "batch_size": 8}}
     for name in ("pets", "tools"):
         teach(tmp_path / "model", lessons / name, replace(QUICK, memory="generative", options=gan))
     found = inspect_model(tmp_path / "model")

@@ -89,20 +89,20 @@ def test_printing_a_config_makes_no_folder(command: Command, tmp_path: Path) -> 
 def test_flags_override_the_file_and_the_file_overrides_its_recipe(command: Command, tmp_path: Path) -> None:
     values = {"preset": "paper", "dataset": "svhn", "epochs": 3, "optim": {"lr": 0.5, "clip": 2}}
     file = write(tmp_path / "a.yml", values)
-    made = config_of(command, file, "--optim.lr=0.25", "--options.patience", "4")
+    made = config_of(command, file, "--optim.lr=0.25", "--options.sparsity_warmup", "4")
     assert made["optim"]["lr"] == 0.25  # flag over file
     assert made["optim"]["clip"] == 2.0  # file over preset
     assert made["epochs"] == 3
     assert made["optim"]["batch_size"] == 256  # the preset's
     assert made["optim"]["milestones"] == [400, 600]
-    assert made["options"]["patience"] == 4
+    assert made["options"]["sparsity_warmup"] == 4
     assert made["options"]["sparsity"] == 0.5
 
 
 def test_a_recipe_fits_itself_to_the_method_and_data_set_of_the_flags(command: Command) -> None:
     made = config_of(command, "paper", "--dataset=cifar10", "--method=finetune")
     assert (made["backbone"], made["epochs"], made["options"]) == ("resnet18", 200, {})
-    assert config_of(command, "paper", "--dataset", "mnist")["options"]["patience"] == 20
+    assert config_of(command, "paper", "--dataset", "mnist")["options"]["sparsity_warmup"] == 20
 
 
 def test_the_short_recipe_is_the_default_also_for_a_file_that_names_none(command: Command, tmp_path: Path) -> None:

@@ -100,15 +100,15 @@ def test_a_batch_larger_than_the_task_trains(method, tmp_path):
 # images alone, so it knows what its GANs can show, and they take a while.
 ENOUGH = {"cgen": 0.7}
 TRAINED_GAN = {
-    "dgm": {"gan_iterations": 40, "gan_width": 0.05, "gan_lr": 5e-3, "gan_batch_size": 32},
-    "cgen": {"gan_iterations": 60, "gan_width": 0.1, "gan_lr": 3e-3, "gan_batch_size": 32},
+    "dgm": {"gan": {"iterations": 40, "width": 0.05, "lr": 5e-3, "batch_size": 32}},
+    "cgen": {"gan": {"iterations": 60, "width": 0.1, "lr": 3e-3, "batch_size": 32}},
 }
 
 
 @pytest.mark.parametrize("method", [pytest.param(m, marks=pytest.mark.slow) if m == "cgen" else m for m in METHODS])
 def test_training_learns_real_digits(method, tmp_path):
     optim = {"optimiser": "adamw", "lr": 3e-3, "schedule": "one_cycle", "batch_size": 16}
-    gates = {"open_bias": 1.5, "patience": 3, "gate_lr": 5.0} if method in tiny.GATED else {}
+    gates = {"open_bias": 1.5, "sparsity_warmup": 3, "gate_lr": 5.0} if method in tiny.GATED else {}
     options = {**gates, **TRAINED_GAN.get(method, {})}
     model = {"width": 32}
     experiment = tiny.experiment(

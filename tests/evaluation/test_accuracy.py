@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockgate.evaluation.accuracy import accuracy, class_incremental, summarise, task_incremental
-from lockgate.evaluation.features import BATCH
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Examples
 
 
@@ -91,7 +91,7 @@ def _learner_and_tasks(pair):
 def test_every_image_counts_when_the_last_batch_is_short(learnt):
     learner, scenario = learnt("finetune")
     one = scenario.tasks[0].test
-    index = torch.arange(BATCH + 3) % len(one)
+    index = torch.arange(EVAL_BATCH + 3) % len(one)
     many = Examples(one.x[index], one.y[index], one.task[index])
     per_image = [
         right_by_loop(learner, Examples(one.x[i : i + 1], one.y[i : i + 1], one.task[i : i + 1]), 0)

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from lockgate.config import Experiment, ModelConfig
-from lockgate.evaluation.accuracy import class_incremental, without_task
+from lockgate.evaluation.accuracy import answers_of, class_incremental, without_task
 from lockgate.evaluation.exactness import promise
-from lockgate.evaluation.features import BATCH, StreamFeatures
+from lockgate.evaluation.features import StreamFeatures
 from lockgate.runs.build import build_learner, validated
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Batch, Examples, Task
 
 CLASSES = (3, 2, 4)
@@ -70,7 +71,7 @@ def by_loop(learner, tasks):
         right, in_task = {}, 0
         for x, y in zip(task.test.x, task.test.y.tolist(), strict=True):
             with torch.no_grad():
-                answers = {kind: scores[0].tolist() for kind, scores in learner.answers(x[None]).items()}
+                answers = {kind: scores[0].tolist() for kind, scores in answers_of(learner, x[None]).items()}
             for place, (kind, scores) in enumerate(answers.items()):
                 best = scores.index(max(scores))
                 chosen, rest = 0, best  # task and class within it, by taking the tasks away one by one
@@ -114,7 +115,7 @@ def test_the_example_is_worth_counting():
 def test_every_image_counts_when_the_last_batch_is_short():
     first, task, last = unequal_tasks()
     learner = learner_of("ccgn-episodic", inference="joint", targets="class")
-    count = BATCH + 3
+    count = EVAL_BATCH + 3
     index = torch.arange(count) % len(task.test)
     many = dataclasses.replace(task, test=Examples(*task.test.batch(index)))
     found = without_task(learner, [first, many, last])

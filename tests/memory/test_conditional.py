@@ -7,10 +7,10 @@ from tests.support import tiny
 
 from lockgate.memory.conditional import ConditionalMemory
 from lockgate.memory.gan.acgan import LABEL
-from lockgate.memory.gan.schedule import GanSchedule
+from lockgate.memory.gan.options import GanOptions
 from lockgate.runs.build import build_scenario
 
-PLAN = GanSchedule(width=0.02, iterations=3, critic_steps=2, penalty_every=1, batch_size=8, lr=1e-3)
+PLAN = GanOptions(width=0.02, iterations=3, critic_steps=2, penalty_every=1, batch_size=8, lr=1e-3)
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -63,7 +63,7 @@ def test_the_picture_has_a_class_a_row():
 def test_bytes_are_parameters_of_the_generators_labels_included():
     memory = two_tasks()
     assert memory.kept_bytes == 4 * sum(p.numel() for p in memory.generators[0].parameters())
-    full = ConditionalMemory(GanSchedule(1.0, 1, 1, 1, 2, 1e-4))
+    full = ConditionalMemory(GanOptions(1.0, 1, 1, 1, 2, 1e-4))
     for _ in range(5):
         full.rebuild((3, 32, 32), 2)
     assert full.kept_bytes == 5 * 4 * (1_731_203 + 2 * LABEL)

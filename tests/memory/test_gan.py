@@ -439,21 +439,21 @@ def test_the_mean_follows_the_generator_step_by_step(shape: Shape):
             name: old + (now[name] - old) / min(n, window) if old.is_floating_point() else now[name]
             for name, old in truth.items()
         }
-    assert gan.kept is gan.mean
-    for name, value in gan.kept.state_dict().items():
+    assert gan.final_generator is gan.mean
+    for name, value in gan.final_generator.state_dict().items():
         assert torch.allclose(value, truth[name], atol=1e-6), name
-    assert not any(p.requires_grad for p in gan.kept.parameters())
+    assert not any(p.requires_grad for p in gan.final_generator.parameters())
 
 
 def test_within_its_window_the_mean_is_the_plain_one():
     gan, seen = _averaged((1, 28, 28), 10, 4)
-    for name, value in gan.kept.state_dict().items():
+    for name, value in gan.final_generator.state_dict().items():
         assert torch.allclose(value, torch.stack([weights[name] for weights in seen]).mean(0), atol=1e-6)
 
 
 def test_without_a_window_the_last_weights_are_kept_and_nothing_else_is_stored():
     gan, _ = _averaged((1, 28, 28), 0, 1)
-    assert gan.kept is gan.generator
+    assert gan.final_generator is gan.generator
     assert {name.split(".")[0] for name in gan.state_dict()} == {"generator", "critic"}
 
 

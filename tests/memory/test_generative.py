@@ -14,14 +14,14 @@ from tests.support import tiny
 from torch import Tensor, nn
 
 from lockgate.memory.gan.nets import LATENT, Generator, make_generator
-from lockgate.memory.gan.schedule import ROUND, GanSchedule
+from lockgate.memory.gan.options import ROUND, GanOptions
 from lockgate.memory.generative import GenerativeMemory, generate
 from lockgate.runs.build import build_scenario
 from lockgate.scenario import Scenario
 from lockgate.training.optim import make_optimiser
 from lockgate.types import Examples, Task
 
-SCHEDULE = GanSchedule(width=0.02, iterations=3, critic_steps=2, penalty_every=1, batch_size=8, lr=1e-3)
+SCHEDULE = GanOptions(width=0.02, iterations=3, critic_steps=2, penalty_every=1, batch_size=8, lr=1e-3)
 SHAPE = (3, 16, 16)
 
 
@@ -296,7 +296,7 @@ def test_the_preparation_takes_the_steps_announced_in_whole_rounds(
 
 
 def test_the_papers_schedule_is_two_hundred_thousand_iterations():
-    plan = GanSchedule(width=1, iterations=200_000, critic_steps=5, penalty_every=1, batch_size=64, lr=1e-4)
+    plan = GanOptions(width=1, iterations=200_000, critic_steps=5, penalty_every=1, batch_size=64, lr=1e-4)
     assert GenerativeMemory(plan, mix_real=False).preparation_steps == 200_000 * 6
 
 
@@ -310,12 +310,7 @@ def test_the_preparation_trains_the_tasks_own_gan_on_its_real_images_by_plain_ad
     assert phase.key == (1, "generator")
     assert phase.validate is None
     assert phase.preview().shape == (3, 128, 128)
-    assert (phase.optim.weight_decay, phase.optim.clip, phase.optim.random_translate, phase.optim.flip) == (
-        0,
-        0,
-        0,
-        False,
-    )
+    assert (phase.optim.weight_decay, phase.optim.clip, phase.augment.active) == (0, 0, False)
     assert (phase.optim.lr, phase.optim.batch_size, phase.optim.betas) == (1e-3, 8, (0.5, 0.9))
     assert phase.optim.schedule == "constant"
 

@@ -98,10 +98,10 @@ def test_images_and_locked_tensors_of_past_tasks_keep_every_bit_while_it_grows_a
         train(generator, OPTIMISERS[name](groups))
         generator.end_task()
         made.append(images(generator, task))
-        kept.append({key: value.clone() for key, value in generator.kept(task).items()})
+        kept.append({key: value.clone() for key, value in generator.promised(task).items()})
         for past in range(task + 1):
             assert torch.equal(images(generator, past), made[past])
-            now = generator.kept(past)
+            now = generator.promised(past)
             assert now.keys() == kept[past].keys()
             assert all(torch.equal(value, kept[past][key]) for key, value in now.items())
     assert generator.widths(2)[0] > generator.widths(0)[0], "nothing grew: the test would prove nothing"

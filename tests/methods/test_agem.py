@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockgate.methods.agem import project
+from lockgate.methods.protocols import memory_use
 from lockgate.types import Batch
 
 vectors = st.integers(0, 2**32).map(lambda seed: torch.Generator().manual_seed(seed))
@@ -142,7 +143,7 @@ def test_the_memory_is_shared_equally_and_reaches_all_past_tasks(world):
     for t, task in enumerate(scenario.tasks):
         assert len(learner.begin_task(task)) == len(task.train)  # the memory is not trained on
         learner.end_task(task)
-        assert learner.remembered() == {"images": 13, "bytes": 13 * task.train.x[0].numel()}
+        assert memory_use(learner) == {"images": 13, "bytes": 13 * task.train.x[0].numel()}
         assert torch.bincount(learner.memory.task).tolist() == [
             13 // (t + 1) + (i < 13 % (t + 1)) for i in range(t + 1)
         ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from lockgate.methods.protocols import memory_use
 from lockgate.types import Batch
 
-GAN = {"gan_width": 0.02, "gan_iterations": 2, "gan_critic_steps": 1, "gan_batch_size": 8}
+GAN = {"gan": {"width": 0.02, "iterations": 2, "critic_steps": 1, "batch_size": 8}}
 
 
 def in_second(world):
@@ -61,5 +62,5 @@ def test_only_the_network_learns_in_the_task_and_only_the_gan_before_it(world):
     phase = learner.preparation(task)
     assert phase.trainable is learner.memory.gan
     assert phase.data is task.train
-    assert learner.preparation_steps == phase.epochs * phase.steps == 2 * 2
-    assert learner.remembered() == {"images": 0, "bytes": learner.memory.kept_bytes}
+    assert learner.stage_steps([10], lambda _: 0) == [phase.epochs * phase.steps] == [2 * 2]
+    assert memory_use(learner) == {"images": 0, "bytes": learner.memory.kept_bytes}

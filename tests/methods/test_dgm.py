@@ -10,12 +10,14 @@ import torch.nn.functional as F
 from tests.support import tiny
 from tests.support.walk import walk
 
+from lockgate.config import build
 from lockgate.memory.gan.acgan import NOISE
+from lockgate.methods.protocols import memory_use
 from lockgate.runs.task_phase import task_phase
 from lockgate.types import Batch
 
 VARIANTS = pytest.mark.parametrize("variant", ["w", "a"])
-GAN = {"gan_width": 0.02, "gan_iterations": 2, "gan_critic_steps": 2, "gan_penalty_every": 1, "gan_batch_size": 8}
+GAN = {"gan": {"width": 0.02, "iterations": 2, "critic_steps": 2, "penalty_every": 1, "batch_size": 8}}
 OPTIMISERS = {
     "sgd": lambda groups: torch.optim.SGD(groups, momentum=0.9, weight_decay=0.1),
     "adamw": lambda groups: torch.optim.AdamW(groups, weight_decay=0.1),
@@ -69,10 +71,10 @@ def test_past_images_and_locked_weights_keep_every_bit_under_momentum_and_weight
         learn(learner, task, OPTIMISERS[name](learner.parameter_groups(0.01)))
         learner.end_task(task)
         made.append(images(learner, task.id))
-        kept.append({key: value.clone() for key, value in learner.generator.kept(task.id).items()})
+        kept.append({key: value.clone() for key, value in learner.generator.promised(task.id).items()})
         for past in range(task.id + 1):
             assert torch.equal(images(learner, past), made[past])
-            assert all(torch.equal(v, kept[past][key]) for key, v in learner.generator.kept(past).items())
+            assert all(torch.equal(v, kept[past][key]) for key, v in learner.generator.promised(past).items())
     assert learner.generator.widths(2) > learner.generator.widths(0), "nothing grew: the test would prove nothing"
 
 
@@ -216,12 +218,12 @@ def test_outputs_of_the_critic_start_anew_with_each_task_and_its_trunk_does_not(
 
 
 def test_a_task_is_trained_by_the_gans_schedule_and_judged_like_any_other():
-    experiment = tiny.experiment("dgm", epochs=7, options={"gan_iterations": 250, "gan_lr": 0.5})
+    experiment = tiny.experiment("dgm", epochs=7, options={"gan": {"iterations": 250, "lr": 0.5}})
     learner, seen = next(walk(tiny.experiment("dgm")))
-    learner.options = type(learner.options)(**experiment.options)
+    learner.options = build(type(learner.options), experiment.options)
     phase = task_phase(learner, seen[0], seen[0].train, experiment)
     assert (phase.epochs, phase.steps) == (3, 100 * 3)
-    assert learner.task_steps(12345) == 3 * 300
+    assert learner.stage_steps([100, 0], lambda images: 12345) == [3 * 300, 0]
     assert (phase.optim.lr, phase.optim.betas, phase.optim.weight_decay, phase.optim.clip) == (0.5, (0.5, 0.9), 0, 0)
     assert phase.trainable is learner
     assert 0 <= phase.validate().accuracy <= 1
@@ -237,8 +239,8 @@ def test_a_fresh_learner_takes_the_structure_and_the_state(world, variant):
     other.load_state_dict(learner.state_dict())
     for past in range(3):
         assert torch.equal(images(other, past), images(learner, past))
-    assert other.capacity() == learner.capacity()
-    assert other.remembered() == learner.remembered()
+    assert other.report().capacity == learner.report().capacity
+    assert memory_use(other) == memory_use(learner)
 
 
 def test_what_is_remembered_is_the_generators_parameters_without_masks_or_critic(world):
@@ -246,17 +248,18 @@ def test_what_is_remembered_is_the_generators_parameters_without_masks_or_critic
     count = 0
     for name, parameter in learner.generator.named_parameters():
         count += 0 if "embeddings" in name else parameter.numel()
-    assert learner.remembered() == {"images": 0, "bytes": 4 * count}
+    assert memory_use(learner) == {"images": 0, "bytes": 4 * count}
 
 
 def test_mnists_shape_works_too():
     from lockgate.backbones.simple_cnn import SimpleCNN
     from lockgate.config import ModelConfig
+    from lockgate.methods.base import Context
     from lockgate.methods.dgm import DGM, DGMOptions
 
     torch.manual_seed(0)
     backbone = SimpleCNN((1, 28, 28), DGM.layer_factory("he", None), ModelConfig(width=2))
-    learner = DGM(backbone, DGMOptions(**GAN), (1, 28, 28), True)
+    learner = DGM(Context(backbone, build(DGMOptions, GAN), (1, 28, 28), True))
     learner.add_task(2)
     x = torch.randint(0, 256, (4, 1, 28, 28), dtype=torch.uint8)
     assert torch.equal(learner.input(x), x / 255), "in the range of its generator"

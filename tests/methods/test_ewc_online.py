@@ -10,6 +10,7 @@ from torch import nn
 
 from lockgate.backbones.base import Backbone, Stream
 from lockgate.methods import ewc_online
+from lockgate.methods.base import Context
 from lockgate.methods.ewc_online import EWCOnline, EWCOnlineOptions
 from lockgate.types import Examples, Task
 
@@ -34,7 +35,9 @@ class TwoWeights(Backbone):
 
 def logistic(a=1.5, b=-0.5, **options):
     """Logistic regression on two pixels: the head's logits are 0 and the feature."""
-    learner = EWCOnline(TwoWeights(a, b), EWCOnlineOptions(**{"normalise": False, **options}), (1, 1, 1), False)
+    learner = EWCOnline(
+        Context(TwoWeights(a, b), EWCOnlineOptions(**{"normalise": False, **options}), (1, 1, 1), False)
+    )
     add_head(learner)
     return learner
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from tests.support.tiny import experiment
 
+from lockgate.methods.protocols import memory_use
 from lockgate.runs.build import build_learner
 from lockgate.types import Batch
 
@@ -27,12 +28,12 @@ def test_each_task_trains_on_everything_seen_so_far_nothing_twice(world):
         assert as_set(data.x, data.y, data.task) == sorted(seen)
         learner.end_task(task)
         images = sum(len(past.train) for past in scenario.tasks[: t + 1])
-        assert learner.remembered() == {"images": images, "bytes": images * task.train.x[0].numel()}
+        assert memory_use(learner) == {"images": images, "bytes": images * task.train.x[0].numel()}
 
 
 def test_the_sizes_announced_are_those_trained_on(world):
     learner, scenario = world("full-replay")
-    announced = learner.sizes([len(task.train) for task in scenario.tasks])
+    announced = learner.stage_steps([len(task.train) for task in scenario.tasks], lambda images: images)
     for task, size in zip(scenario.tasks, announced, strict=True):
         assert len(learner.begin_task(task)) == size
         learner.end_task(task)

@@ -281,7 +281,7 @@ def test_capacity_counts_units(world):
         learner.begin_task(task)
         learner.end_task(task)
         used = used_after(learner, task.id + 1)
-        for entry in learner.capacity():
+        for entry in learner.report().capacity:
             layer = learner.masked[entry.layer]
             assert entry.width == 6
             assert entry.used == sum(used[entry.layer])

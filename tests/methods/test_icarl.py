@@ -9,6 +9,7 @@ import torch
 
 from lockgate.memory.herding import herding
 from lockgate.methods.icarl import binary_cross_entropy
+from lockgate.methods.protocols import memory_use
 from lockgate.types import Batch
 
 
@@ -123,7 +124,7 @@ def test_a_task_trains_on_its_images_and_all_exemplars(world, train):
 @pytest.mark.parametrize("buffer", [13, 1000])
 def test_the_sizes_announced_are_those_trained_on_up_to_whole_exemplars(world, buffer):
     learner, scenario = world("icarl", buffer=buffer)
-    announced = learner.sizes([len(task.train) for task in scenario.tasks])
+    announced = learner.stage_steps([len(task.train) for task in scenario.tasks], lambda images: images)
     for task, size in zip(scenario.tasks, announced, strict=True):
         assert 0 <= size - len(learner.begin_task(task)) < 2 * len(scenario.tasks)
         learner.end_task(task)
@@ -143,11 +144,11 @@ def test_the_buffer_is_never_exceeded_and_classes_shrink_to_their_first(world, t
         learner.end_task(task)
         held = classes_held(learner)
         each = buffer // (2 * (t + 1))
-        assert learner.remembered() == {
+        assert memory_use(learner) == {
             "images": sum(map(len, held.values())),
             "bytes": sum(map(len, held.values())) * task.train.x[0].numel(),
         }
-        assert learner.remembered()["images"] <= buffer
+        assert memory_use(learner)["images"] <= buffer
         assert len(held) == 2 * (t + 1)
         for (owner, y), images in held.items():
             source = scenario.tasks[owner].train
@@ -225,12 +226,12 @@ def test_inside_a_task_the_networks_outputs_answer(world, train):
 def test_a_buffer_too_small_for_every_class_says_so_and_still_answers(world, train):
     learner, scenario = world("icarl", buffer=3)
     through(learner, scenario, 1, train)
-    assert learner.warnings() == []
-    assert learner.remembered()["images"] == 2
+    assert not learner.report().warnings
+    assert memory_use(learner)["images"] == 2
     learner.begin_task(scenario.tasks[1])
     learner.end_task(scenario.tasks[1])
-    assert learner.remembered() == {"images": 0, "bytes": 0}
-    assert "options.buffer 4" in learner.warnings()[0]
+    assert memory_use(learner) == {"images": 0, "bytes": 0}
+    assert "options.buffer 4" in learner.report().warnings[0]
     x = scenario.tasks[0].test.x
     assert torch.equal(learner.predict(x, None), learner.all_logits(x))
     assert len(learner.begin_task(scenario.tasks[2])) == len(scenario.tasks[2].train)

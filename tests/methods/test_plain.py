@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from lockgate.backbones import BACKBONES
 from lockgate.config import ModelConfig
-from lockgate.methods.base import Context, Standardise
+from lockgate.methods.base import Context
 from lockgate.methods.joint import Joint
+from lockgate.methods.network import Standardise
+from lockgate.methods.protocols import Auditable, TaskReport, report_of
 from lockgate.scenario import join
 from lockgate.types import Batch
 
@@ -68,9 +70,8 @@ def test_finetuning_promises_nothing_and_past_answers_drift(world, train):
     learner.begin_task(scenario.tasks[1])
     train(learner, scenario.tasks[1])
     assert not torch.equal(learner.eval().predict(first.test.x, 0), before)
-    assert learner.kept(0) == {}
-    assert learner.capacity() == []
-    assert learner.warnings() == []
+    assert not isinstance(learner, Auditable)
+    assert report_of(learner) == TaskReport()
 
 
 def test_without_a_task_all_heads_answer_side_by_side(world):

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lockgate.presets.tables import short
 from tests.support import tiny
 
 from lockgate.cli.flags import take_options
 from lockgate.cli.main import _experiment, _parser
-from lockgate.config import Experiment, RuntimeConfig
+from lockgate.config import Experiment, RuntimeConfig, merge
 from lockgate.errors import LockgateError
-from lockgate.presets.tables import short
 from lockgate.reproduction import TABLES
 from lockgate.reproduction.estimate import estimate
 from lockgate.reproduction.paper_table import PaperTable
@@ -98,10 +98,10 @@ def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:
 
     assert about("finetune", epochs=20) == pytest.approx(2 * about("finetune", epochs=10))
     assert about("full-replay") > about("finetune")
-    larger = {**short("ccgn-generative", "mnist").options, "gan_batch_size": 64}
+    larger = merge(short("ccgn-generative", "mnist").options, {"gan": {"batch_size": 64}})
     assert about("ccgn-generative", options=larger) > about("ccgn-generative")
     # A default that nobody wrote down counts like one that somebody did.
-    assert about("ccgn-generative") > about("ccgn-generative", options={"gan_iterations": 100}) > about("ccgn")
+    assert about("ccgn-generative") > about("ccgn-generative", options={"gan": {"iterations": 100}}) > about("ccgn")
 
 
 def test_an_unknown_row_is_answered_with_the_known_ones(paper_table: PaperTable) -> None:

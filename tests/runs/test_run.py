@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from lockgate.config import DataConfig, Experiment, ScenarioConfig
-from lockgate.runs import summary as summaries
-from lockgate.training.device import tune_allocator
-from lockgate.runs.loading import load
-from lockgate.runs.run import run
-from lockgate.runs.build import build_learner, validated
-from lockgate.runs.summary import environment
 from lockgate.errors import ConfigError, TrainingError
 from lockgate.evaluation import accuracy, macs
+from lockgate.runs import summary as summaries
+from lockgate.runs.build import build_learner, validated
+from lockgate.runs.loading import load
+from lockgate.runs.run import run
+from lockgate.runs.summary import environment
+from lockgate.training.device import tune_allocator
 
 Tiny = Callable[..., Experiment]
 Bits = Callable[[Path], bytes]
@@ -143,7 +143,7 @@ def test_past_tasks_are_tested_again_only_where_their_answers_may_have_moved(
     tiny: Tiny, tmp_path: Path, seal: bool
 ) -> None:
     data = DataConfig(synthetic_classes=6, synthetic_per_class=20)
-    options = {"patience": 0, "open_bias": 0.0, "seal": seal}
+    options = {"sparsity_warmup": 0, "open_bias": 0.0, "seal": seal}
     out = tmp_path / "run"
     summary = run(tiny(method="ccgn", tasks=3, data=data, options=options), out)
     ends = [r for r in map(json.loads, (out / "records.jsonl").read_text().splitlines()) if r["event"] == "task"]

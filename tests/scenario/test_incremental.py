@@ -36,8 +36,8 @@ def test_every_image_is_in_one_part_and_every_class_in_each(sizes: list[int], pr
     parts = [task.train, task.val, task.test]
     assert sorted(n for part in parts for n in numbers(part)) == list(range(sum(sizes)))
     assert all(set(part.y.tolist()) == set(range(len(sizes))) for part in parts)
-    assert len(task.promised) == min(probes, len(task.test))
-    assert set(numbers(task.promised)) <= set(numbers(task.test))
+    assert len(task.audit_images) == min(probes, len(task.test))
+    assert set(numbers(task.audit_images)) <= set(numbers(task.test))
 
 
 def test_past_tasks_come_back_as_what_was_kept_of_them() -> None:

@@ -37,19 +37,13 @@ _BASE: dict[str, Any] = {
 }
 
 # Half of the gates start shut, so that one epoch on forty images locks some filters and leaves some free.
-_CCGN: dict[str, Any] = {"open_bias": 0.0, "patience": 1, "gate_lr": 2.0, "prune": 0.2, "look": 4}
-ANNEALING: dict[str, Any] = {"patience": 0, "earned": True, "anneal": 0.5, "offer": 0.5}
-"""Parking for good, held statistics and the filters on offer are state that must survive."""
-_GAN: dict[str, Any] = {
-    "gan_width": 0.02,
-    "gan_iterations": 3,
-    "gan_critic_steps": 2,
-    "gan_batch_size": 8,
-    "gan_average": 0.5,
-}
+_CCGN: dict[str, Any] = {"open_bias": 0.0, "sparsity_warmup": 1, "gate_lr": 2.0, "prune": 0.2}
+ANNEALING: dict[str, Any] = {"sparsity_warmup": "loss", "anneal": 0.5}
+"""Pruning for good and held statistics are state that must survive."""
+_GAN: dict[str, Any] = {"gan": {"width": 0.02, "iterations": 3, "critic_steps": 2, "batch_size": 8, "average": 0.5}}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "ccgn": _CCGN,
-    "ccgn-episodic": {**_CCGN, "buffer": 20, "random_translate": 1, "refit": 3},
+    "ccgn-episodic": {**_CCGN, "buffer": 20, "refit": 3},
     "ccgn-generative": {**_CCGN, **_GAN, "hidden": 10, "refit": 2},
     "dgm": _GAN,
     "cgen": _GAN,
@@ -61,6 +55,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 def experiment(method: str = "finetune", backbone: str = "simple_cnn", **over: Any) -> Experiment:
     """A tiny experiment; keyword arguments are merged over it, group by group."""
     base = merge(_BASE, {"method": method, "backbone": backbone, "options": _OPTIONS.get(method, {})})
+    if method == "ccgn-episodic":
+        base["augment"] = {"random_translate": 1, "images": "rehearsed"}
     if backbone == "resnet18":
         base["model"] = {"width": 4, "blocks": [1, 1]}
     if backbone == "resnet18-deep":

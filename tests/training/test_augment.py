@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lockgate.training.augment import flip, random_affine, random_translate
+from lockgate.training.augment import random_affine, random_flip, random_translate
 
 
 def test_every_shifted_image_is_the_image_moved_with_its_border_repeated():
@@ -29,7 +29,7 @@ def test_no_shift_is_the_identity():
 def test_each_flipped_image_is_itself_or_its_mirror_about_half_of_the_time():
     torch.manual_seed(0)
     x = torch.randint(0, 256, (200, 1, 4, 4), dtype=torch.uint8)
-    flipped = flip(x)
+    flipped = random_flip(x)
     mirrored = [torch.equal(a, b.flip(2)) for a, b in zip(flipped, x, strict=True)]
     kept = [torch.equal(a, b) for a, b in zip(flipped, x, strict=True)]
     assert all(m or k for m, k in zip(mirrored, kept, strict=True))
@@ -41,7 +41,7 @@ def test_the_same_seed_gives_the_same_batch():
     results = []
     for _ in range(2):
         torch.manual_seed(3)
-        results.append(flip(random_translate(x, 1)))
+        results.append(random_flip(random_translate(x, 1)))
     assert torch.equal(*results)
 
 

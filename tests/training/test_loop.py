@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lightning_fabric import Fabric
 from lightning_fabric.plugins import MixedPrecision
 
-from lockgate.config import Experiment, OptimConfig, ScenarioConfig
+from lockgate.config import AugmentConfig, Experiment, OptimConfig, ScenarioConfig
 from lockgate.errors import TrainingError
 from lockgate.methods.base import Method
 from lockgate.runs.build import build_learner, build_scenario, validated
@@ -96,7 +96,7 @@ def test_epochs_and_tasks_and_seeds_are_drawn_in_orders_of_their_own(tiny: Tiny)
 
 @pytest.mark.parametrize("change", [{"random_translate": 2}, {"random_affine": 0.3}])
 def test_training_images_vary_where_asked(tiny: Tiny, change: dict[str, Any]) -> None:
-    fit, learner, task = begin(tiny(optim={"batch_size": 4, **change}))
+    fit, learner, task = begin(tiny(optim={"batch_size": 4}, augment=AugmentConfig(**change)))
     known = {image.numpy().tobytes() for image in task.train.x}
     seen: list[Batch] = []
     learner.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
@@ -170,7 +170,7 @@ def test_a_task_keeps_the_weights_of_the_selected_epoch(tiny: Tiny, selection: s
 
 def test_epochs_within_the_patience_are_no_candidates(tiny: Tiny) -> None:
     for patience in (0, 2, 3):
-        fit, _, _ = begin(tiny(method="ccgn", epochs=3, options={"patience": patience}))
+        fit, _, _ = begin(tiny(method="ccgn", epochs=3, options={"sparsity_warmup": patience}))
         fit.run(lambda record: None)
         assert patience <= fit.state.best_epoch < 3 or (patience == 3 and fit.state.best_epoch == -1)
 
@@ -228,7 +228,7 @@ def test_weights_that_a_step_made_infinite_reach_no_checkpoint(tiny: Tiny) -> No
 
 def of_a_generator(tiny: Tiny) -> Fit:
     """Training of a generator in rounds of two critic steps and one of its own, about to begin."""
-    options = {"gan_width": 0.02, "gan_iterations": 4, "gan_critic_steps": 2, "gan_batch_size": 8}
+    options = {"gan": {"width": 0.02, "iterations": 4, "critic_steps": 2, "batch_size": 8}}
     fit, learner, task = begin(tiny(method="ccgn-generative", options=options))
     phase = learner.preparation(task)
     assert phase is not None

@@ -6,7 +6,7 @@
 | channels | one if all images of the first lesson are grey, else three |
 | batch | 16 images; 32 from 1,000 training images on, 64 from 4,000 |
 | epochs | as many as make 400 steps, but at least 8 and at most 60 |
-| sparsity | sets in after a fifth of the epochs |
+| sparsity | sets in as the class loss falls |
 
 Layers grow, because nobody knows how many tasks will come.
 """
@@ -14,14 +14,14 @@ Layers grow, because nobody knows how many tasks will come.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from lockgate.config import Experiment, gather, merge
+from lockgate.config import Experiment, gather, leaves, merge
 from lockgate.data.task_images import ImageStats
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS as LEARNERS
-from lockgate.presets.tables import short
+from lockgate.presets import short
 from lockgate.runs.build import experiment_from
 from lockgate.scenario.incremental import class_weights
 
@@ -33,8 +33,6 @@ LARGEST, SMALLEST, STEP = 32, 8, 4
 BATCHES = ((4000, 64), (1000, 32), (0, 16))
 """From so many training images on, so many a step."""
 STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 400, 8, 60
-PATIENCE = 0.2
-"""Share of the epochs before sparsity sets in."""
 KEPT = 500
 """Images that an episodic memory keeps."""
 
@@ -115,13 +113,14 @@ def refuse_changes(settings: UserSettings, model: Experiment) -> None:
         "seed": (settings.seed, model.seed),
     }
     problems: list[str] = []
-    known = gather(LEARNERS[model.method].Options, settings.options, "options.", problems)
-    options = [name for name in settings.options if hasattr(known, name) and name != "patience"]  # that, of each lesson
-    fixed |= {f"options.{name}": (getattr(known, name), model.options.get(name)) for name in options}
+    known = asdict(gather(LEARNERS[model.method].Options, settings.options, "options.", problems))
+    wanted, now = dict(leaves(known)), dict(leaves(model.options))
+    given = [name for name, _ in leaves(settings.options) if name in wanted]
+    fixed |= {f"options.{name}": (wanted[name], now.get(name)) for name in given}
     problems += [
-        f"'{name}' was fixed as {now} when the model was made. Got {wish} instead; leave it out, or make a new model."
-        for name, (wish, now) in fixed.items()
-        if wish is not None and wish != now
+        f"'{name}' was fixed as {was} when the model was made. Got {wish} instead; leave it out, or make a new model."
+        for name, (wish, was) in fixed.items()
+        if wish is not None and wish != was
     ]
     if problems:
         raise ConfigError(problems)
@@ -138,8 +137,7 @@ def for_task(model: Experiment, settings: UserSettings, images: int) -> Experime
         epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, -(-STEPS // steps)))
     device = model.runtime.accelerator if settings.device is None else settings.device
     runtime = replace(model.runtime, accelerator=device)
-    options = {**model.options, "patience": settings.options.get("patience", round(PATIENCE * epochs))}
-    made = replace(model, epochs=epochs, optim=replace(model.optim, batch_size=batch), runtime=runtime, options=options)
+    made = replace(model, epochs=epochs, optim=replace(model.optim, batch_size=batch), runtime=runtime)
     return experiment_from(made.to_dict())
 
 

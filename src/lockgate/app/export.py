@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from lockgate.app.trained import Trained, open_trained
 from lockgate.errors import ConfigError, ExactnessError, LockgateError
+from lockgate.evaluation.accuracy import inference_of
 from lockgate.inference.check import Agreement, compare
 from lockgate.inference.compile import compile_learner
 from lockgate.version import __version__
@@ -94,7 +95,7 @@ def metadata(trained: Trained, task: int | None) -> dict[str, str]:
         "lockgate": __version__,
         "input": f"{INPUT}: uint8 (batch >= 1, {', '.join(map(str, trained.learner.image_shape))})",
         "output": f"{OUTPUT}: float32 (batch, {len(classes)}), the largest is the answer",
-        "inference": "logits" if task is not None else trained.learner.inference,
+        "inference": "logits" if task is not None else inference_of(trained.learner),
         "classes": json.dumps(list(classes)),
         "task_of_class": json.dumps(owners),
         "tasks": json.dumps(list(trained.tasks)),

@@ -170,7 +170,7 @@ def learn_task(
     before = model.kept() if model else []
     scenario = grow(before, data, new.classes, experiment.scenario.held_out, probes, experiment.seed)
     digest = _digest(experiment, data, new, probes)
-    kept = [*(examples for _, examples in before), scenario.tasks[-1].promised]
+    kept = [*(examples for _, examples in before), scenario.tasks[-1].audit_images]
     tasks = [*(model.tasks if model else ()), new]
     extra_state = ExtraState(
         {"model": {"tasks": [asdict(task) for task in tasks], "lesson": digest}}, {"probes": _flat(kept)}

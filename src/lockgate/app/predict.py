@@ -13,7 +13,7 @@ import torch
 from lockgate.app.trained import Answer, Trained
 from lockgate.data.images import LITTER, try_image
 from lockgate.errors import DataError
-from lockgate.evaluation.features import BATCH
+from lockgate.training.phase import EVAL_BATCH
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def look(trained: Trained, paths: Sequence[Path], task: str | None, top: int) ->
     """What the model takes each image for, the files of folders (and of their folders) in the order of their names."""
     known = None if task is None else trained.task_id(task)
     files = list(_files(paths))
-    for start in range(0, len(files), BATCH):
-        yield from _look(trained, files[start : start + BATCH], known, top)
+    for start in range(0, len(files), EVAL_BATCH):
+        yield from _look(trained, files[start : start + EVAL_BATCH], known, top)
 
 
 def _look(trained: Trained, files: Sequence[Path], task: int | None, top: int) -> Iterator[Prediction]:

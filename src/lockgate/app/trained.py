@@ -13,12 +13,12 @@ from torch import Tensor
 
 from lockgate.app.model_dir import Model, is_model, read_model
 from lockgate.errors import UnknownNameError
-from lockgate.evaluation.features import BATCH
 from lockgate.methods.base import Method
 from lockgate.registry import near_matches
 from lockgate.runs.build import build_scenario
 from lockgate.runs.loading import load_alone
 from lockgate.training.device import prepare_process
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Examples
 
 
@@ -94,7 +94,7 @@ class Trained:
         self.learner.eval()
         device = self.learner.input.mean.device
         x = x.clone(memory_format=torch.contiguous_format)  # strides choose kernels: same pixels, same bits
-        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, BATCH)]
+        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, EVAL_BATCH)]
         found = torch.cat(parts)
         if task is None:
             return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,15 +31,8 @@ class Channels:
     readers: list[Any]
     norms: list[Any]
 
-    def offer(self, task: int, most: int) -> None:
-        """Seal the stream of ``task`` into what is locked and at most so many free channels."""
-        locked = torch.stack([layer.locked for layer in self.writers]).any(0)  # (c,)
-        new = (~locked).cumsum(0) <= most  # free filters are all alike: the first
-        for layer in self.writers:
-            layer.seal(locked | new, task)
-
     def route(self, task: int) -> None:
-        """Tell all of them which channels the stream of ``task`` holds: what its gates can open, neither parked nor
+        """Tell all of them which channels the stream of ``task`` holds: what its gates can open, neither pruned nor
         outside its seal. Writers share one answer."""
         gates = [layer.gate(task) for layer in self.writers]
         open_ = torch.stack([gate.seal & ~gate.pruned for gate in gates]).any(0)  # (c,)
@@ -78,6 +72,12 @@ class Backbone(nn.Module):
             add: Any = getattr(module, "add_task", None)
             if module is not self and add is not None:
                 add()
+
+    def route(self, tasks: Iterable[int]) -> None:
+        """Tell every layer which channels the streams of ``tasks`` read and write."""
+        for task in tasks:
+            for group in self.channels:
+                group.route(task)
 
     def _stream(self, last: Any, features: Tensor, task: int, gates: list[Tensor | None]) -> Stream:
         """The result of a pass: pooled features of layer ``last`` at full width, and the gates there were."""

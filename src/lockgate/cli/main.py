@@ -219,13 +219,21 @@ def _list(parsed: argparse.Namespace) -> int:
 
 def _list_options(method: str) -> int:
     """What can be set of a method with --options.NAME, its default and what it means."""
-    options = dataclasses.fields(_registry("methods")[method].Options)
-    for field in options:
-        meaning = textwrap.fill(field.metadata["help"], 110, initial_indent="    ", subsequent_indent="    ")
-        print(f"--options.{field.name} {json.dumps(field.default)}\n{meaning}")
-    if not options:
+    options = _registry("methods")[method].Options
+    _print_options(options, "--options.")
+    if not dataclasses.fields(options):
         print(f"{method} has no options of its own.")
     return 0
+
+
+def _print_options(options: Any, prefix: str) -> None:
+    """Every field with its default and its help; those of a group are dotted."""
+    for field in dataclasses.fields(options):
+        if "help" not in field.metadata:  # a group
+            _print_options(field.default_factory, f"{prefix}{field.name}.")
+            continue
+        meaning = textwrap.fill(field.metadata["help"], 110, initial_indent="    ", subsequent_indent="    ")
+        print(f"{prefix}{field.name} {json.dumps(field.default)}\n{meaning}")
 
 
 def _registry(kind: str) -> Any:

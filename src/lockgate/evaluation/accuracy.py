@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from lockgate.evaluation.features import BATCH, StreamFeatures
+from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Method
+from lockgate.methods.protocols import ParallelStreams, SeveralAnswers
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Examples, Task
 
 Matrix = list[list[float]]
@@ -21,10 +24,20 @@ def accuracy(learner: Method, examples: Examples, task: int) -> float:
     learner.eval()
     device = learner.input.mean.device
     right = 0
-    for start in range(0, len(examples), BATCH):
-        x, y, _ = examples.batch(slice(start, start + BATCH))
+    for start in range(0, len(examples), EVAL_BATCH):
+        x, y, _ = examples.batch(slice(start, start + EVAL_BATCH))
         right += int((learner.predict(x.to(device), task).argmax(1).cpu() == y).sum())
     return right / len(examples)
+
+
+def inference_of(learner: Method) -> str:
+    """Which of its answers ``learner.predict`` gives without a task."""
+    return learner.inference if isinstance(learner, SeveralAnswers) else "logits"
+
+
+def answers_of(learner: Method, x: Tensor) -> dict[str, Tensor]:
+    """Scores (B, classes seen) without a task, by every kind of inference the method knows."""
+    return learner.answers(x) if isinstance(learner, SeveralAnswers) else {"logits": learner.predict(x, None)}
 
 
 def task_incremental(learner: Method, tasks: Sequence[Task], known: Sequence[float] = ()) -> list[float]:
@@ -59,14 +72,16 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
     for task in tasks:
         right: dict[str, int] = {}
         in_task = 0
-        known = features.of(learner, range(len(learner.heads)), task) if features and task.promised is task.test else []
-        for start in range(0, len(task.test), BATCH):
-            part = slice(start, start + BATCH)
+        known = (
+            features.of(learner, range(len(learner.heads)), task) if features and task.audit_images is task.test else []
+        )
+        for start in range(0, len(task.test), EVAL_BATCH):
+            part = slice(start, start + EVAL_BATCH)
             x, y, _ = task.test.batch(part)
-            if known:
+            if known and isinstance(learner, ParallelStreams):
                 answers = learner.answers_from([stream[part].to(device) for stream in known])
             else:
-                answers = learner.answers(x.to(device))
+                answers = answers_of(learner, x.to(device))
             for index, (kind, scores) in enumerate(answers.items()):
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
@@ -83,7 +98,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
 def class_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | None:
     """Test accuracy on each task among all classes seen so far; None where the method needs the task."""
     found = without_task(learner, tasks)
-    return None if found is None else found.rows[learner.inference]
+    return None if found is None else found.rows[inference_of(learner)]
 
 
 def summarise(matrix: Matrix) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lockgate.evaluation.features import BATCH, StreamFeatures
+from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Method
+from lockgate.methods.protocols import Auditable
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Task
 
 Promise = dict[str, Any]
@@ -73,7 +75,9 @@ def logits(learner: Method, task: Task) -> Tensor:
     """Logits (N, classes) of a task's promised images, the task given. Batches are fixed: kernels depend on them."""
     learner.eval()
     device = learner.input.mean.device
-    return torch.cat([learner.predict(x.to(device), task.id).cpu() for x in torch.split(task.promised.x, BATCH)])
+    return torch.cat(
+        [learner.predict(x.to(device), task.id).cpu() for x in torch.split(task.audit_images.x, EVAL_BATCH)]
+    )
 
 
 def stream_digests(
@@ -90,14 +94,13 @@ def promise(learner: Method, seen: Sequence[Task], features: StreamFeatures | No
     ``features`` keeps what had to be computed of streams.
     """
     task = seen[-1]
-    kept = learner.kept(task.id)
-    if not kept:
+    if not isinstance(learner, Auditable):
         return None
-    tensors = {name: digest(tensor) for name, tensor in kept.items()}
+    tensors = {name: digest(tensor) for name, tensor in learner.promised(task.id).items()}
     new = stream_digests(learner, range(task.id + 1), task, features)
     for images in seen[:-1]:
         new |= stream_digests(learner, [task.id], images, features)
-    answers = digest(logits(learner, task)) if len(task.promised) else None
+    answers = digest(logits(learner, task)) if len(task.audit_images) else None
     return {"task": task.id, "tensors": tensors, "logits": answers, "streams": new}
 
 
@@ -117,7 +120,8 @@ def audit(
             streams |= stream_digests(learner, range(promises[-1]["task"] + 1), tasks[t])
     for made in promises:
         task = tasks[made["task"]]
-        now = {name: digest(tensor) for name, tensor in learner.kept(task.id).items()}
+        assert isinstance(learner, Auditable)  # it has promised
+        now = {name: digest(tensor) for name, tensor in learner.promised(task.id).items()}
         for name in sorted(made["tensors"].keys() | now.keys()):
             count += 1
             if made["tensors"].get(name) != now.get(name):
@@ -125,7 +129,7 @@ def audit(
         if made["logits"] is not None and task.id in tested:
             compared += 1
             if made["logits"] != digest(logits(learner, task)):
-                broken.append(f"task {task.id}: logits on its {len(task.promised)} test images")
+                broken.append(f"task {task.id}: logits on its {len(task.audit_images)} test images")
         for pair, value in made.get("streams", {}).items():
             stream, images = pair.split(" on ")
             if int(images) not in tested:

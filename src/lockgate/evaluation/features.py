@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from lockgate.methods.base import Method
+from lockgate.methods.protocols import ParallelStreams
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Task
 
-BATCH = 512
 LIMIT = 2**30
 """Bytes to keep; what is beyond is computed anew."""
 
@@ -45,11 +46,11 @@ class StreamFeatures:
 
     @torch.no_grad()
     def _run(self, learner: Method, streams: Sequence[int], images: Task) -> list[Tensor]:
-        if not streams or not len(images.promised):
+        if not streams or not len(images.audit_images) or not isinstance(learner, ParallelStreams):
             return []
         learner.eval()
         device = learner.input.mean.device
-        batches = [learner.streams(x.to(device), streams) for x in torch.split(images.promised.x, BATCH)]
+        batches = [learner.streams(x.to(device), streams) for x in torch.split(images.audit_images.x, EVAL_BATCH)]
         return [torch.cat([part.cpu() for part in parts]) for parts in zip(*batches, strict=True)]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lockgate.methods.base import Method
-from lockgate.methods.ccgn.method import CCGN
+from lockgate.methods.ccgn.consolidation import relevance
+from lockgate.methods.protocols import HasGates
 from lockgate.training.phase import evaluating
 from lockgate.types import Task
 
@@ -25,16 +27,16 @@ LOOKED_AT = 512
 @torch.no_grad()
 def open_gates(learner: Method, x: Tensor, task: int) -> dict[str, list[int]]:
     """For one image ``x`` (1, C, H, W) uint8, each layer's gates in ``task``'s stream: 1 open, 0 shut; {} if none."""
-    if not isinstance(learner, CCGN):
+    if not isinstance(learner, HasGates):
         return {}
     learner.eval()
     gates = learner.backbone(learner.input(x.to(learner.input.mean.device)), task).gates
     return {name: gate[0].int().tolist() for name, gate in zip(learner.gated, gates, strict=True)}
 
 
-def firing_probabilities(learner: CCGN, tasks: Sequence[Task]) -> Firing:
+def firing_probabilities(learner: Any, tasks: Sequence[Task]) -> Firing:
     """For each layer, one row per task: the share of its held-out images for which each gate of its stream fires."""
-    rows = [learner.firing(task.val.x, task.id) for task in tasks]
+    rows = [relevance(learner, task.val.x, task.id) for task in tasks]
     width = {name: layer.width for name, layer in learner.gated.items()}
     return {
         name: [F.pad(row[i], (0, width[name] - len(row[i]))).tolist() for row in rows]  # layers may have grown since
@@ -59,7 +61,7 @@ class Strips:
     picture: Tensor  # (C, tasks * H, 2 * SHOWN * W + gap) uint8
 
 
-def strips(learner: CCGN, tasks: Sequence[Task], layer: str) -> Strips:
+def strips(learner: Any, tasks: Sequence[Task], layer: str) -> Strips:
     """A row for each task: test images for which a gate of ``layer`` fires, a gap, and images for which it does not.
 
     The gate is the one whose firing is least settled: the share of images it fires for is closest to one half, in the
@@ -82,7 +84,7 @@ def strips(learner: CCGN, tasks: Sequence[Task], layer: str) -> Strips:
 
 
 @torch.no_grad()
-def _fires(learner: CCGN, x: Tensor, task: int, index: int) -> Tensor:
+def _fires(learner: Any, x: Tensor, task: int, index: int) -> Tensor:
     """Which gates of a layer fire for each image, (N, c_out) bool."""
     with evaluating(learner):
         gates = learner.backbone(learner.input(x.to(learner.input.mean.device)), task).gates

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lockgate.evaluation.features import BATCH
 from lockgate.layers.gated import Gated
 from lockgate.methods.base import Method
-from lockgate.methods.ccgn.class_incremental import Streams
+from lockgate.methods.protocols import FindsTask
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Task
 
 
@@ -87,7 +87,7 @@ def _per_pair(layer: nn.Module, x: Tensor) -> int:
 def task_macs(learner: Method, x: Tensor, task: int) -> dict[str, float]:
     """Mean counts per image over images ``x``: dense and open, true and in the paper's counting, and of the gates."""
     sums: dict[str, float] = {}
-    for part in torch.split(x, BATCH):
+    for part in torch.split(x, EVAL_BATCH):
         for layer in layer_macs(learner, part, task):
             for key in ("dense", "dense_paper", "open", "open_paper", "gates"):
                 sums[key] = sums.get(key, 0.0) + getattr(layer, key)
@@ -130,7 +130,7 @@ def macs_by_stage(learner: Method, tasks: Sequence[Task]) -> dict[str, list[floa
         cost = [[sum(cell[k] for k in keys) for cell in row] for row in counts]  # by stream and task
         own = [cost[i][i] for i in range(len(tasks))]
         found[f"task_incremental{suffix}"] = [_mean(own[:n], sizes) for n in range(1, len(tasks) + 1)]
-        if isinstance(learner, Streams):
+        if isinstance(learner, FindsTask):
             classifier = learner.task_classifier.macs if not suffix else [0] * len(tasks)  # the paper: convolutions
             found[f"class_incremental{suffix}"] = [
                 _mean([sum(row[i] for row in cost[:n]) for i in range(n)], sizes) + classifier[n - 1]

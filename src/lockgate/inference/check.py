@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from lockgate.methods.base import Method
-from lockgate.methods.ccgn.class_incremental import Streams
+from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.method import CCGN
 
-BATCH = 256
+CHECK_BATCH = 256
 TOLERANCE = 1e-5
 """Of a score, or of one where the score is smaller."""
 UNDECIDED = 1e-4
@@ -69,7 +69,7 @@ def compare(learner: Method, answer: Callable[[Tensor], Tensor], images: Tensor,
     learner.eval()
     streams = range(len(learner.heads)) if task is None else (task,)
     largest, undecided, wrong, changed = 0.0, 0, 0, 0
-    for x in torch.split(images, BATCH):
+    for x in torch.split(images, CHECK_BATCH):
         with _margins(learner, streams) as margins:
             wanted = learner.predict(x, task)
         found = answer(x)
@@ -88,7 +88,7 @@ def compare(learner: Method, answer: Callable[[Tensor], Tensor], images: Tensor,
 
 def _tied(learner: Method, x: Tensor) -> Tensor:
     """Which images have two likeliest tasks that are within rounding of each other, (B,)."""
-    if not isinstance(learner, Streams) or len(learner.heads) < 2:
+    if not isinstance(learner, ClassIncremental) or len(learner.heads) < 2:
         return torch.zeros(len(x), dtype=torch.bool)
     widths = [len(head.weight) for head in cast(list[nn.Linear], list(learner.heads))]
     parts = torch.split(learner.answers(x)["joint"], widths, dim=1)  # log p(t|x) + log p(y|x,t)

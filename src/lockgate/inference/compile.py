@@ -15,14 +15,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.errors import LockgateError
+from lockgate.evaluation.accuracy import inference_of
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
-from lockgate.inference.cut import Cost, Stream, features, make_stream, sealed
+from lockgate.inference.cut import CompactStream, Cost, features, make_stream, sealed
 from lockgate.inference.fused import SideBySide, Stacked, fused
 from lockgate.layers.plain import PlainConv2d, PlainLinear
-from lockgate.methods.base import Method, Standardise
-from lockgate.methods.ccgn.class_incremental import Streams
+from lockgate.methods.base import Method
+from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.task_classifier import by_task
+from lockgate.methods.network import Standardise
 from lockgate.methods.single_head import SingleHead
 
 CHUNK = 256
@@ -53,7 +55,7 @@ class Centre(nn.Module):
 class OneTask(nn.Module):
     """Images to the logits of one task's classes."""
 
-    def __init__(self, centre: Centre, stream: Stream, head: nn.Linear) -> None:
+    def __init__(self, centre: Centre, stream: CompactStream, head: nn.Linear) -> None:
         super().__init__()
         self.centre, self.stream, self.head = centre, stream, head
 
@@ -66,7 +68,9 @@ class OneTask(nn.Module):
 class AllTasks(nn.Module):
     """Images to log-probabilities of all classes seen (paper, Eq. 3), by ``inference``: ``argmax`` or ``joint``."""
 
-    def __init__(self, learner: Streams, centre: Centre, streams: list[Stream], heads: list[nn.Linear]) -> None:
+    def __init__(
+        self, learner: ClassIncremental, centre: Centre, streams: list[CompactStream], heads: list[nn.Linear]
+    ) -> None:
         super().__init__()
         self.centre = centre
         self.streams = nn.ModuleList(streams)
@@ -155,17 +159,17 @@ def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:
     streams = [make_stream(learner, t, centre.scale, images) for t in tasks]
     heads = [cut_inputs(_head(learner, t), sealed(learner, t)[-1]) for t in tasks]
     own = [OneTask(centre, stream, head) for stream, head in zip(streams, heads, strict=True)]
-    together = AllTasks(learner, centre, streams, heads) if isinstance(learner, Streams) else None
-    return Compiled(own, together, learner.inference)
+    together = AllTasks(learner, centre, streams, heads) if isinstance(learner, ClassIncremental) else None
+    return Compiled(own, together, inference_of(learner))
 
 
 def _dense(learner: Method, centre: Centre) -> Compiled:
     keep = [torch.arange(width, device=centre.mean.device) for width in learner.backbone.widths()]
-    stream = Stream(compact(learner.backbone, 0, keep, centre.scale), filled(len(keep[-1])))
+    stream = CompactStream(compact(learner.backbone, 0, keep, centre.scale), filled(len(keep[-1])))
     heads = [cut_inputs(_head(learner, t), keep[-1]) for t in range(len(learner.heads))]
     every = linear(torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads]))
     return Compiled(
-        [OneTask(centre, stream, head) for head in heads], OneTask(centre, stream, every), learner.inference
+        [OneTask(centre, stream, head) for head in heads], OneTask(centre, stream, every), inference_of(learner)
     )
 
 

@@ -16,13 +16,13 @@ from lockgate.methods.ccgn.method import CCGN
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 """A filter that fires for no more than one of these shares of the images may be left out."""
-BATCH = 256
+SAMPLE_BATCH = 256
 """Images per pass when gates are looked at."""
 PAYS = 0.75
 """Two sizes are kept only where they need less than this share of the multiplications of one."""
 
 
-class Stream(nn.Module):
+class CompactStream(nn.Module):
     """Features of one task's stream: small where it is enough, whole where it is not."""
 
     places: Tensor
@@ -62,21 +62,21 @@ def sealed(learner: CCGN, task: int) -> list[Tensor]:
     return kept
 
 
-def make_stream(learner: CCGN, task: int, input_scale: Tensor, images: Tensor | None) -> Stream:
+def make_stream(learner: CCGN, task: int, input_scale: Tensor, images: Tensor | None) -> CompactStream:
     """The stream of ``task``; in two sizes if ``images`` (N, C, H, W) uint8 show that it pays."""
     whole = sealed(learner, task)
     full, width = compact(learner.backbone, task, whole, input_scale), filled(len(whole[-1]))
     often = None if images is None else _often(learner, task, whole, images)
     if often is None:
-        return Stream(full, width)
+        return CompactStream(full, width)
     places = torch.searchsorted(whole[-1], often[-1])
-    return Stream(full, width, compact(learner.backbone, task, often, input_scale), places)
+    return CompactStream(full, width, compact(learner.backbone, task, often, input_scale), places)
 
 
 @torch.no_grad()
 def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor) -> list[Tensor] | None:
     """The channels a narrow stream should keep, of each set; None if it would not pay."""
-    passes = [learner.backbone(learner.input(part), task).gates for part in torch.split(images, BATCH)]
+    passes = [learner.backbone(learner.input(part), task).gates for part in torch.split(images, SAMPLE_BATCH)]
     gates = dict(zip(learner.gated.values(), (torch.cat(parts) for parts in zip(*passes, strict=True)), strict=True))
     cost = Cost(learner, task, images[:1])
     best, least = None, PAYS * cost(whole)

@@ -6,7 +6,7 @@ x ----> weight[open filters] ---> then ---> (x) ---> output
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,13 @@ class Gated(Lockable):
         self.reads: dict[int, Tensor] = {}
         """For each task's stream, the input channels it holds, as an index; a task that is not there holds all."""
         self.writes: dict[int, Tensor] = {}
-        """For each task's stream, the output channels it computes. See ``CCGN.wire``."""
+        """For each task's stream, the output channels it computes. See ``Backbone.route``."""
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Gated:
+        """Moving to another device: the channels that streams read and write move too."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.reads, self.writes = ({t: fn(index) for t, index in table.items()} for table in (self.reads, self.writes))
+        return self
 
     def add_task(self) -> None:
         """A gate for one more task, as wide as the layer is now."""

@@ -6,7 +6,7 @@ with every later task. Gated networks keep one BatchNorm per task.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -44,6 +44,12 @@ class TaskNorm(nn.Module):
         self.norms = TaskModules()
         self.reads: dict[int, Tensor] = {}
         """For each task's stream, the channels it holds, as an index; a task that is not there holds all."""
+
+    def _apply(self, fn: Any, recurse: bool = True) -> TaskNorm:
+        """Moving to another device: the channels that streams hold move too."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.reads = {t: fn(index) for t, index in self.reads.items()}
+        return self
 
     def add_task(self) -> None:
         """A BatchNorm for one more task."""

@@ -13,13 +13,10 @@ from torch import Tensor, nn
 
 from lockgate.memory.base import Memory
 from lockgate.memory.gan.nets import LATENT, Generator, grid, make_critic, make_generator
-from lockgate.memory.gan.schedule import GanSchedule
+from lockgate.memory.gan.options import GanOptions
 from lockgate.memory.gan.wgan_gp import WGANGP
-from lockgate.training.phase import Phase, evaluating
+from lockgate.training.phase import EVAL_BATCH, Phase, evaluating
 from lockgate.types import Batch, Examples, Task
-
-BATCH = 512
-"""Images generated in one pass."""
 
 
 class GenerativeMemory(Memory):
@@ -27,7 +24,7 @@ class GenerativeMemory(Memory):
 
     fresh = True
 
-    def __init__(self, schedule: GanSchedule, mix_real: bool = False) -> None:
+    def __init__(self, schedule: GanOptions, mix_real: bool = False) -> None:
         super().__init__()
         self.schedule, self.mix_real = schedule, mix_real
         self.generators = nn.ModuleList()
@@ -83,12 +80,12 @@ class GenerativeMemory(Memory):
         if task < len(self.generators):
             return cast(Generator, self.generators[task])
         assert self.gan is not None
-        return self.gan.kept
+        return self.gan.final_generator
 
     def end_task(self, task: Task, rng: torch.Generator) -> None:
         """Keep the generator, drop its critic."""
         assert self.gan is not None
-        self.generators.append(self.gan.kept)
+        self.generators.append(self.gan.final_generator)
         self.gan = None
 
     def preview(self) -> Tensor:
@@ -110,4 +107,4 @@ def generate(generator: Generator, codes: Tensor) -> Tensor:
     """
     device = next(generator.parameters()).device
     with evaluating(generator):
-        return torch.cat([generator.pixels(z.to(device)).cpu() for z in torch.split(codes, BATCH)])
+        return torch.cat([generator.pixels(z.to(device)).cpu() for z in torch.split(codes, EVAL_BATCH)])

@@ -28,9 +28,13 @@ class LayerCapacity:
         return {**asdict(self), "free": self.free}
 
 
-def nearly_full(layers: Sequence[LayerCapacity], below: float) -> list[str]:
-    """A warning of layers with less than this share ``below`` of their filters left."""
-    full = [f"{e.layer} {e.free}/{e.width}" for e in layers if e.free < below * e.width]
+NEARLY_FULL = 0.1
+"""A layer with less than this share of its filters left is worth a warning."""
+
+
+def nearly_full(layers: Sequence[LayerCapacity]) -> list[str]:
+    """A warning of layers in which few filters are left."""
+    full = [f"{e.layer} {e.free}/{e.width}" for e in layers if e.free < NEARLY_FULL * e.width]
     remedy = "Raise `sparsity` or `gate_lr` so that gates close, or set `grow` to widen layers."
     return [f"few filters are left for later tasks: {', '.join(full)}. {remedy}"] if full else []
 

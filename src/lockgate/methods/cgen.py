@@ -6,13 +6,13 @@ train task t:   cross-entropy among all classes seen, on generated images only, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 
 from lockgate.memory.conditional import ConditionalMemory
-from lockgate.memory.gan.schedule import GanOptions
+from lockgate.memory.gan.options import GanOptions
 from lockgate.methods.base import Context
 from lockgate.methods.single_head import SingleHead
 from lockgate.training.seeding import spawn
@@ -20,8 +20,10 @@ from lockgate.types import Batch, Examples, Losses, Task
 
 
 @dataclass(frozen=True)
-class CGenOptions(GanOptions):
+class CGenOptions:
     """Options of cgen: those of its GANs."""
+
+    gan: GanOptions = field(default_factory=GanOptions)
 
 
 class CGen(SingleHead):

@@ -12,7 +12,8 @@ end of task t:  what the masks hold freezes for good; the generator grows until 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -27,10 +28,11 @@ from lockgate.layers.hat import annealed, share_taken
 from lockgate.memory.gan.acgan import NOISE, generator_losses
 from lockgate.memory.gan.masked import MaskedGenerator
 from lockgate.memory.gan.nets import grid, make_critic, plan_generator, to_pixels
-from lockgate.memory.gan.schedule import GanOptions
+from lockgate.memory.gan.options import GanOptions
 from lockgate.memory.gan.wgan_gp import Rounds, penalty_losses
 from lockgate.methods.base import Context
 from lockgate.methods.capacity import LayerCapacity
+from lockgate.methods.protocols import TaskReport
 from lockgate.methods.single_head import SingleHead
 from lockgate.training.phase import Phase, evaluating
 from lockgate.types import Batch, Examples, Losses, Task
@@ -39,13 +41,14 @@ MASKS: dict[str, type[Growing]] = {"w": WeightMasked, "a": UnitMasked}
 
 
 @dataclass(frozen=True)
-class DGMOptions(GanOptions):
-    """Options of dgm, besides those of its GAN."""
+class DGMOptions:
+    """Options of dgm."""
 
     variant: Literal["w", "a"] = option("w", "What is masked: weights (DGMw) or units (DGMa).")
     sparsity: float = option(0.75, "Price of the share of free capacity that a task's masks take.", ge=0)
     s_max: float = option(400.0, "Largest slope s of the masks, reached in the last step of each epoch.", gt=1)
     mask_lr: float = option(1.0, "Learning rate of the masks, as a factor on the GAN's.", gt=0)
+    gan: GanOptions = field(default_factory=GanOptions)
 
 
 class CriticTrunk(Backbone):
@@ -78,15 +81,15 @@ class DGM(SingleHead):
     def __init__(self, context: Context) -> None:
         # The answers are the critic's, so the critic stands in for the backbone, and sees what generators make.
         options, shape = context.options, context.image_shape
-        trunk = CriticTrunk(shape, options.gan_width)
+        trunk = CriticTrunk(shape, options.gan.width)
         super().__init__(dataclasses.replace(context, backbone=trunk, standardise=False))
-        plan = plan_generator(shape, options.gan_width)
+        plan = plan_generator(shape, options.gan.width)
         self.generator = MaskedGenerator(plan, MASKS[options.variant])
         self.score = nn.Linear(self.backbone.features, 1)
         self.input.mean.fill_(-plan.low / (1 - plan.low))  # from [0, 255] to [low, 1], as generated images are
         self.input.std.fill_(1 / (1 - plan.low))
         self.low = plan.low
-        self.rounds = Rounds(options.gan_critic_steps, options.gan_penalty_every)
+        self.rounds = Rounds(options.gan.critic_steps, options.gan.penalty_every)
 
     # -- the hooks ---------------------------------------------------------------------------------------------------
 
@@ -104,9 +107,9 @@ class DGM(SingleHead):
             self.options.gan.phase(task, self, phase.data, self.preview), validate=phase.validate
         )
 
-    def task_steps(self, planned: int) -> int:
+    def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
         """Steps of the GAN."""
-        return self.options.gan.steps
+        return [self.options.gan.steps if count else 0 for count in images]
 
     def loss(self, batch: Batch) -> Losses:
         """The critic's loss, or in every last step of a round the generator's; held-out images are only classified."""
@@ -225,11 +228,11 @@ class DGM(SingleHead):
 
     def structure(self) -> list[dict[str, Any]]:
         """Classes of every task, and the generator's widths at its time."""
-        return [{**entry, "widths": self.generator.widths(t)} for t, entry in enumerate(super().structure())]
+        return [{**entry, "generator": self.generator.widths(t)} for t, entry in enumerate(super().structure())]
 
     def rebuild_task(self, entry: dict[str, Any]) -> None:
         """Widen as the run did."""
-        self.generator.grow(entry["widths"])
+        self.generator.grow(entry["generator"])
         super().rebuild_task(entry)
 
     def preview(self) -> Tensor:
@@ -243,16 +246,13 @@ class DGM(SingleHead):
             ]
         return grid(to_pixels(torch.cat(parts), self.low))
 
-    def remembered(self) -> dict[str, int]:
-        """The generator."""
-        return {"images": 0, "bytes": self.generator.kept_bytes}
-
-    def capacity(self) -> list[LayerCapacity]:
-        """Of the generator: units (DGMa) or weights (DGMw) in use by any task, and by the newest."""
-        return [
+    def report(self) -> TaskReport:
+        """The generator: units (DGMa) or weights (DGMw) in use by any task, and by the newest; its bytes."""
+        capacity = [
             LayerCapacity(
                 f"generator.{index}", layer.used.numel(), int(layer.used.sum()), int((layer.embeddings[-1] > 0).sum())
             )
             for index, layer in enumerate(self.generator.layers)
             if len(layer.embeddings)
         ]
+        return TaskReport(capacity, memory={"images": 0, "bytes": self.generator.kept_bytes})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 import torch
@@ -30,6 +31,6 @@ class FullReplay(SingleHead):
         """Keep the whole task."""
         self.memory.end_task(task, torch.Generator())  # all is kept: there is nothing to draw
 
-    def sizes(self, images: list[int]) -> list[int]:
-        """All images up to each task."""
-        return list(accumulate(images))
+    def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
+        """On all images up to each task."""
+        return super().stage_steps(list(accumulate(images)), planned)

@@ -21,6 +21,7 @@ from lockgate.layers.norm import TaskNorm
 from lockgate.layers.plain import LayerFactory
 from lockgate.methods.base import Method
 from lockgate.methods.capacity import LayerCapacity
+from lockgate.methods.protocols import TaskReport
 from lockgate.types import Batch, Losses, Task
 
 
@@ -131,30 +132,32 @@ class HAT(Method):
             },
         ]
 
-    def kept(self, task: int) -> dict[str, Tensor]:
+    def promised(self, task: int) -> dict[str, Tensor]:
         """Weights between units that ``task`` uses, their biases, and the embeddings, norms and head of ``task``."""
-        kept: dict[str, Tensor] = {}
+        found: dict[str, Tensor] = {}
         units = self.units(task)
         for (name, layer), mine, inputs in zip(self.masked.items(), units, self._below(units), strict=True):
-            kept[f"{name}.weight"] = layer.weight.detach()[mine][:, inputs]
+            found[f"{name}.weight"] = layer.weight.detach()[mine][:, inputs]
             if layer.bias is not None:
-                kept[f"{name}.bias"] = layer.bias.detach()[mine]
-            kept[f"{name}.embeddings.{task}"] = layer.embeddings[task].detach()
+                found[f"{name}.bias"] = layer.bias.detach()[mine]
+            found[f"{name}.embeddings.{task}"] = layer.embeddings[task].detach()
         for name, module in self.backbone.named_modules():
             if isinstance(module, nn.BatchNorm2d) and name.endswith(f".{task}"):
-                kept.update({f"backbone.{name}.{key}": value for key, value in module.state_dict().items()})
-        kept.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
-        return kept
+                found.update({f"backbone.{name}.{key}": value for key, value in module.state_dict().items()})
+        found.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
+        return found
 
     @property
     def sealed(self) -> bool:
         """Masks are binary: what is outside of them is multiplied by zero."""
         return True
 
-    def capacity(self) -> list[LayerCapacity]:
+    def report(self) -> TaskReport:
         """Units in use by any task, and by the newest."""
         newest = self.units(len(self.heads) - 1)
-        return [
-            LayerCapacity(name, layer.width, int(layer.used.sum()), int(mine.sum()))
-            for (name, layer), mine in zip(self.masked.items(), newest, strict=True)
-        ]
+        return TaskReport(
+            [
+                LayerCapacity(name, layer.width, int(layer.used.sum()), int(mine.sum()))
+                for (name, layer), mine in zip(self.masked.items(), newest, strict=True)
+            ]
+        )

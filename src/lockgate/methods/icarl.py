@@ -9,6 +9,7 @@ predict:        argmin_c || phi(x) - mu_c ||,  phi: L2-normalised features,  mu_
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
@@ -20,12 +21,11 @@ from torch import Tensor
 from lockgate.config import option
 from lockgate.memory.herding import ExemplarMemory, herding
 from lockgate.methods.base import Context
+from lockgate.methods.protocols import TaskReport
 from lockgate.methods.single_head import SingleHead
 from lockgate.methods.teacher import Teacher
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Batch, Examples, Losses, Task
-
-BATCH = 512
-"""Images per pass when features are taken."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class ICaRL(SingleHead):
     """One sigmoid per class to train the features, nearest mean of exemplars to classify."""
 
     Options: ClassVar[type[Any]] = ICaRLOptions
+    inference = "nearest mean"
+    """The paper's; what the network itself would answer is reported beside it."""
     options: ICaRLOptions
     means: Tensor
     memory: ExemplarMemory
@@ -102,11 +104,6 @@ class ICaRL(SingleHead):
         near = self.nearness(self.features(x))
         return near if task is None else near[:, starts[task] : starts[task + 1]]
 
-    @property
-    def inference(self) -> str:
-        """The paper's; what the network itself would answer is reported beside it."""
-        return "nearest mean"
-
     def answers(self, x: Tensor) -> dict[str, Tensor]:
         """By the nearest mean of exemplars, and by the outputs that the features were trained with."""
         features = self.features(x)
@@ -129,7 +126,7 @@ class ICaRL(SingleHead):
     def unit_features(self, x: Tensor) -> Tensor:
         """phi (N, F): L2-normalised features of any number of images."""
         device = self.input.mean.device
-        return torch.cat([F.normalize(self.features(part.to(device))) for part in torch.split(x, BATCH)])
+        return torch.cat([F.normalize(self.features(part.to(device))) for part in torch.split(x, EVAL_BATCH)])
 
     def exemplar_means(self) -> Tensor:
         """mu (classes, F): the mean of phi over each class's exemplars, normalised again."""
@@ -145,20 +142,22 @@ class ICaRL(SingleHead):
             self.means = torch.empty_like(state[prefix + "means"], device=self.means.device)
         super()._load_from_state_dict(state, prefix, *args)
 
-    def sizes(self, images: list[int]) -> list[int]:
-        """Each task's images and a full buffer; what rounding to whole exemplars leaves out is not known here."""
+    def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
+        """On each task's images and a full buffer; what rounding to whole exemplars leaves out is not known here."""
         before = accumulate(images[:-1], initial=0)
-        return [own + min(self.options.buffer, past) for own, past in zip(images, before, strict=True)]
+        both = [own + min(self.options.buffer, past) for own, past in zip(images, before, strict=True)]
+        return super().stage_steps(both, planned)
 
-    def warnings(self) -> list[str]:
+    def report(self) -> TaskReport:
         """Whether there is room for an exemplar of each class."""
         buffer, classes = self.options.buffer, self.starts[-1]
         if buffer >= classes:
-            return []
-        return [
+            return TaskReport()
+        warning = (
             f"a buffer of {buffer} has no room for one exemplar of each of {classes} classes: none are kept, and the "
             f"network's own outputs answer; use options.buffer {classes} or more"
-        ]
+        )
+        return TaskReport(warnings=[warning])
 
 
 def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

@@ -51,12 +51,13 @@ def _seconds(experiment: Experiment) -> float:
         experiment.tasks / 2 if experiment.method == "full-replay" else 1
     )
     options = validated(experiment).options  # with its defaults
+    gans = options.get("gan", {})
     cost *= GROWTH if options.get("grow") else 1.0
     cost = max(cost, STEP / experiment.optim.batch_size)
     training = cost * images * experiment.epochs * FACTOR.get(experiment.method, 1.0)
-    gan = experiment.tasks * options.get("gan_iterations", 0) * GAN_SECONDS * pixels
-    gan *= options.get("gan_width", 1.0) ** 1.7
-    gan *= options.get("gan_batch_size", 64) / 64 * (options.get("gan_critic_steps", 5) + 1) / 6
+    gan = experiment.tasks * gans.get("iterations", 0) * GAN_SECONDS * pixels
+    gan *= gans.get("width", 1.0) ** 1.7
+    gan *= gans.get("batch_size", 64) / 64 * (gans.get("critic_steps", 5) + 1) / 6
     return float(training + gan)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lockgate.errors import CheckpointError, DataError, LockgateError
 from lockgate.evaluation.gates import firing_probabilities, strips
 from lockgate.evaluation.macs import macs_by_stage
-from lockgate.methods.ccgn.method import CCGN
+from lockgate.methods.protocols import HasGates
 from lockgate.runs.directory import RunFolder, write_atomically
 from lockgate.runs.loading import load
 
@@ -48,7 +48,7 @@ def _macs(run: Path) -> dict[str, Any]:
 def _gates(run: Path) -> dict[str, Any]:
     """Firing probabilities of every gate, and a picture of images that trigger one of them or do not."""
     learner, scenario, _ = load(run)
-    if not isinstance(learner, CCGN):
+    if not isinstance(learner, HasGates):
         raise LockgateError(f"{run} has no gates to look at: its method is not a gated one.")
     firing = firing_probabilities(learner, scenario.tasks)
     layer = next(iter(firing)) if len(firing) <= 3 else _fifth_block(list(firing))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lockgate.config import Experiment
-from lockgate.presets.tables import paper, short
+from lockgate.presets import paper, short
 from lockgate.report.formatting import MIB, average
 from lockgate.report.schema import Summary
 from lockgate.reproduction.page import Kind

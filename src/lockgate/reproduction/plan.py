@@ -10,16 +10,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import yaml
 
-from lockgate.config import Experiment, Precision
+from lockgate.config import Experiment, Precision, leaves
 from lockgate.errors import LockgateError
-from lockgate.presets.tables import paper, short
+from lockgate.presets import paper, short
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
 from lockgate.runs.build import validated
 from lockgate.runs.directory import RunFolder, read_experiment
@@ -50,18 +50,10 @@ def command(experiment: Experiment, schedule: Schedule) -> list[str]:
     """The words after `lockgate` that make this run: a preset, and a flag for whatever differs from it."""
     base = {"short": short, "paper": paper}[schedule](experiment.method, experiment.dataset).to_dict()
     words = ["run", schedule, "--method", experiment.method, "--dataset", experiment.dataset]
-    for name, value in _leaves(experiment.to_dict()):
-        if value != dict(_leaves(base)).get(name):
+    for name, value in leaves(experiment.to_dict()):
+        if value != dict(leaves(base)).get(name):
             words += [f"--{name}", yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()]
     return words
-
-
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def held(*places: Path) -> dict[str, Path]:

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 
 from lockgate.backbones import BACKBONES
-from lockgate.config import Experiment, gather
+from lockgate.config import Experiment, build, gather
 from lockgate.data import DATASETS
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
 from lockgate.methods.base import Context, Method
-from lockgate.training.seeding import derive
 from lockgate.scenario import Scenario, split
+from lockgate.training.seeding import derive
 
 
 def experiment_from(values: Mapping[str, Any]) -> Experiment:
@@ -62,9 +62,9 @@ def build_scenario(experiment: Experiment) -> Scenario:
 def build_learner(experiment: Experiment, image_shape: tuple[int, int, int]) -> Method:
     """A learner that has seen nothing, initialised by the experiment's seed."""
     method = METHODS[experiment.method]
-    options = method.Options(**experiment.options)
+    options = build(method.Options, experiment.options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(experiment.seed, "backbone"))
         layer_factory = method.layer_factory(experiment.model.init, options)
         backbone = BACKBONES[experiment.backbone](image_shape, layer_factory, experiment.model)
-        return method(Context(backbone, options, image_shape, experiment.model.standardise))
+        return method(Context(backbone, options, image_shape, experiment.model.standardise, experiment.augment))

@@ -25,14 +25,13 @@ from typing import Any, Literal
 import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as as_bytes
-from torch import Tensor
 
 from lockgate.errors import CheckpointError
 from lockgate.types import State
 
-FORMAT = 3
-READABLE = (2, FORMAT)
-"""Format 2 wrote the whole learner inside a task too."""
+FORMAT = 4
+READABLE = (2, 3, FORMAT)
+"""Formats 2 and 3 are of 0.1 (``legacy.py``); 2 wrote the whole learner inside a task too."""
 Kind = Literal["task", "fit"]
 PARTIAL = ".partial"
 """How the name of a checkpoint ends that is not written whole."""

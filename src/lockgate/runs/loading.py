@@ -10,17 +10,18 @@ from typing import Any
 import torch
 
 from lockgate.config import Experiment
-from lockgate.runs import checkpoint
-from lockgate.runs.checkpoint import Checkpoint
-from lockgate.types import State
-from lockgate.training.device import prepare_process
-from lockgate.runs.directory import RunFolder
-from lockgate.runs.log import read_ends
-from lockgate.runs.build import build_learner, build_scenario, validated
 from lockgate.errors import CheckpointError
 from lockgate.layers.per_task import load_live_state
 from lockgate.methods.base import Method
+from lockgate.runs import checkpoint
+from lockgate.runs.build import build_learner, build_scenario, validated
+from lockgate.runs.checkpoint import Checkpoint
+from lockgate.runs.directory import RunFolder
+from lockgate.runs.legacy import upgraded_names, upgraded_structure
+from lockgate.runs.log import read_ends
 from lockgate.scenario import Scenario
+from lockgate.training.device import prepare_process
+from lockgate.types import State
 
 
 def load(out: Path) -> tuple[Method, Scenario, Experiment]:
@@ -100,7 +101,7 @@ def end_before(point: Checkpoint) -> Checkpoint | None:
 def load_end(learner: Method, point: Checkpoint, experiment: Experiment) -> None:
     """Make a fresh learner what it was at the end of a task."""
     with torch.random.fork_rng(devices=[]):  # new modules are initialised, then overwritten
-        learner.rebuild(point.manifest()["meta"]["structure"])
+        learner.rebuild(upgraded_structure(point.manifest()["meta"]["structure"], learner.backbone.widths()))
     _load(learner.load_state_dict, point)
     place(learner, experiment, torch.device("cpu"))
 
@@ -114,7 +115,7 @@ def _load(load: Callable[[State], object], point: Checkpoint) -> None:
     tensors = point.tensors("learner")
     assert tensors is not None
     try:
-        load(tensors)
+        load(upgraded_names(tensors))
     except RuntimeError as error:
         raise CheckpointError(
             f"{point.path} does not fit the configuration beside it; was that edited? Put it back as it was. ({error})"

@@ -8,14 +8,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lockgate.training.tensorboard import TensorBoardLogger
 from lockgate.errors import CheckpointError
+from lockgate.runs.legacy import upgraded_names
+from lockgate.training.tensorboard import TensorBoardLogger
 
 
 class RunLog:
     """``records.jsonl`` of a run. Only the first rank writes."""
 
-    def __init__(self, path: Path, meta: dict[str, Any], active: bool, tensorboard: TensorBoardLogger | None = None) -> None:
+    def __init__(
+        self, path: Path, meta: dict[str, Any], active: bool, tensorboard: TensorBoardLogger | None = None
+    ) -> None:
         self._path, self._board = path, tensorboard
         self._active = active
         if active:
@@ -58,7 +61,13 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 def read_ends(path: Path, meta: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of all tasks that had ended when the checkpoint with this ``meta`` was written."""
     records = [json.loads(line) for line in _read_until(path, meta).splitlines()]
-    return [record for record in records if record["event"] == "task"]
+    return [_upgraded(record) for record in records if record["event"] == "task"]
+
+
+def _upgraded(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of 0.1 promises tensors by the names they had then."""
+    made = record.get("promise")
+    return {**record, "promise": {**made, "tensors": upgraded_names(made["tensors"])}} if made else record
 
 
 def _read_until(path: Path, meta: dict[str, Any]) -> bytes:

@@ -8,8 +8,9 @@ from typing import Any
 from lockgate.evaluation import accuracy, exactness, macs
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Method
-from lockgate.training.seeding import derive
+from lockgate.methods.protocols import Auditable, memory_use, report_of
 from lockgate.scenario import Scenario
+from lockgate.training.seeding import derive
 
 
 def outcome(
@@ -25,7 +26,7 @@ def outcome(
 
     ``features`` are those of its streams before this stage, and after it.
     """
-    seen = scenario.tasks[: len(learner.heads)]
+    seen, report = scenario.tasks[: len(learner.heads)], report_of(learner)
     made = exactness.promise(learner, seen, features)
     promises = [promise for promise in [*(record["promise"] for record in before), made] if promise]
     verdict = (
@@ -33,28 +34,32 @@ def outcome(
     )
     # What has not changed by a bit answers as it did: then only the new task is tested. Without this, a run's time
     # would grow with the square of its tasks.
-    same = learner.sealed and verdict is not None and verdict.ok and bool(before)
+    same = _is_sealed(learner) and verdict is not None and verdict.ok and bool(before)
     known: dict[str, Any] = before[-1] if same else {"task_incremental": [], "macs": None}
     if not same:
         features.forget()
     open_ = accuracy.without_task(learner, seen, features)
     return {
         "task_incremental": accuracy.task_incremental(learner, seen, known["task_incremental"]),
-        "class_incremental": open_.rows[learner.inference] if open_ else None,
+        "class_incremental": open_.rows[accuracy.inference_of(learner)] if open_ else None,
         "inference": open_.rows if open_ else None,
         "task_found": open_.task_found if open_ else None,
-        "memory": learner.remembered(),
-        "capacity": [entry.to_dict() for entry in learner.capacity()],
-        "gates": {layer: [round(share, 5) for share in shares] for layer, shares in learner.fired().items()},
+        "memory": memory_use(learner),
+        "capacity": [entry.to_dict() for entry in report.capacity],
+        "gates": {layer: [round(share, 5) for share in shares] for layer, shares in report.fired.items()},
         "macs": macs.stage_macs(learner, seen, (known["macs"] or {}).get("by_task", [])),
         "promise": made,
         "audit": verdict.to_dict() if verdict else None,
     }
 
 
+def _is_sealed(learner: Method) -> bool:
+    return isinstance(learner, Auditable) and learner.sealed
+
+
 def _tested(learner: Method, stage: int, last: bool, seed: int) -> set[int] | None:
     """The past tasks whose answers are audited, beside every tensor promised: one in turn; at the end all (None)."""
-    if not learner.sealed or last:
+    if not _is_sealed(learner) or last:
         return None
     return {derive(seed, "audit", stage) % max(1, stage)}
 

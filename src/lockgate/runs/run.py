@@ -18,30 +18,31 @@ from typing import Any
 
 import torch
 
-from lockgate.training import distributed
 from lockgate.config import Experiment
-from lockgate.runs import checkpoint
-from lockgate.training.tensorboard import TensorBoardLogger
-from lockgate.runs.checkpoint import Checkpoint
-from lockgate.types import State
-from lockgate.training.device import TUNE, make_fabric, prepare_process, require_promised
-from lockgate.training.loop import Fit, FitState
-from lockgate.runs.task_phase import task_phase
-from lockgate.runs.directory import RunFolder
-from lockgate.runs.launch import launch
-from lockgate.runs.loading import before_newest, end_before, load_end, load_inside, place, require_same_data
-from lockgate.runs.results import in_words, outcome
-from lockgate.training.progress import Progress
-from lockgate.runs.log import RunLog, read_ends
-from lockgate.runs.build import build_learner, build_scenario, validated
-from lockgate.runs.summary import environment, make_summary
 from lockgate.errors import LockgateError
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.layers.per_task import live_state
-from lockgate.training.seeding import derive
+from lockgate.methods.protocols import report_of
+from lockgate.runs import checkpoint
+from lockgate.runs.build import build_learner, build_scenario, validated
+from lockgate.runs.checkpoint import Checkpoint
+from lockgate.runs.directory import RunFolder
+from lockgate.runs.launch import launch
+from lockgate.runs.legacy import upgraded_names
+from lockgate.runs.loading import before_newest, end_before, load_end, load_inside, place, require_same_data
+from lockgate.runs.log import RunLog, read_ends
+from lockgate.runs.results import in_words, outcome
+from lockgate.runs.summary import environment, make_summary
+from lockgate.runs.task_phase import task_phase
 from lockgate.scenario import Scenario, join
+from lockgate.training import distributed
+from lockgate.training.device import TUNE, make_fabric, prepare_process, require_promised
+from lockgate.training.loop import Fit, FitState
 from lockgate.training.phase import Phase, steps_per_epoch
-from lockgate.types import Task
+from lockgate.training.progress import Progress
+from lockgate.training.seeding import derive
+from lockgate.training.tensorboard import TensorBoardLogger
+from lockgate.types import State, Task
 
 
 def run(experiment: Experiment, out: Path, command: str | None = None) -> dict[str, Any]:
@@ -89,6 +90,11 @@ def _work(
     return summary
 
 
+def _best(inside: Checkpoint) -> State | None:
+    best = inside.tensors("best")
+    return None if best is None else upgraded_names(best)
+
+
 @dataclass(frozen=True)
 class ExtraState:
     """What every checkpoint carries beside the learner; a model that grows has the names of its tasks there."""
@@ -123,7 +129,9 @@ class Run:
             if base is not None:
                 load_end(self.learner, base, experiment)
             self._inside = start if start.kind == "fit" else None
-        tensorboard = TensorBoardLogger(folder.path, experiment.epochs) if experiment.runtime.tensorboard and self.first else None
+        tensorboard = (
+            TensorBoardLogger(folder.path, experiment.epochs) if experiment.runtime.tensorboard and self.first else None
+        )
         self.records = RunLog(folder.records, meta, self.first, tensorboard)
         require_promised(read_ends(folder.records, meta), fabric.device, str(folder.path))
         self.stage: int = meta["stage"]
@@ -135,15 +143,10 @@ class Run:
     def go(self, tuned: bool = False) -> None:
         """All remaining tasks. ``tuned``: the allocator of this process was."""
         optim = self.experiment.optim
-        sizes = self.learner.sizes([len(stage.train) for stage in self.stages])
-        steps = [  # of each stage
-            self.learner.preparation_steps
-            + self.learner.task_steps(self.experiment.epochs * steps_per_epoch(size, optim.batch_size))
-            + self.learner.completion_steps(stage)
-            if size  # else it was learnt long ago, from images that are not here
-            else 0
-            for stage, size in enumerate(sizes)
-        ]
+        steps = self.learner.stage_steps(
+            [len(stage.train) for stage in self.stages],
+            lambda images: self.experiment.epochs * steps_per_epoch(images, optim.batch_size),
+        )
         done = sum(steps[: self.stage]) + (self._inside.manifest()["meta"]["done"] if self._inside else 0)
         progress = Progress(sum(steps), done, quiet=self.quiet or not self.first)
         with self._writing(), torch.random.fork_rng(), progress as self.progress:
@@ -217,7 +220,7 @@ class Run:
             load_inside(self.learner, self._inside)
             meta = self._inside.manifest()["meta"]
             number = meta["phase"]
-            state = FitState.from_meta(meta["fit"], self._inside.tensors("best"), self._inside.optimiser())
+            state = FitState.from_meta(meta["fit"], _best(self._inside), self._inside.optimiser())
             self._inside = None
         place(self.learner, self.experiment, self.fabric.device)
         first = self.learner.preparation(task)
@@ -257,7 +260,7 @@ class Run:
         sample = self.learner.memory.shown() if self.learner.memory is not None else None
         if self.first and sample is not None:
             self.folder.write_picture("memory", sample.cpu())
-        for line in in_words(record, self.learner.warnings()):
+        for line in in_words(record, report_of(self.learner).warnings):
             self.progress.log(f"{label}  {line}")
 
     # -- checkpoints -------------------------------------------------------------------------------------------------

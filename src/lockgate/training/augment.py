@@ -6,6 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from lockgate.config import AugmentConfig
+
+
+def augment(x: Tensor, config: AugmentConfig, rng: torch.Generator | None = None) -> Tensor:
+    """Images ``x`` (B, C, H, W) uint8 as ``config`` varies them.
+
+    Draws from ``rng``, a CPU generator, or from torch's current one.
+    """
+    x = random_affine(random_translate(x, config.random_translate, rng), config.random_affine, rng)
+    return random_flip(x, rng) if config.random_flip else x
+
 
 def random_translate(x: Tensor, pixels: int, rng: torch.Generator | None = None) -> Tensor:
     """Move each image of ``x`` (B, C, H, W) by up to ``pixels`` each way, repeating its border.
@@ -23,9 +34,12 @@ def random_translate(x: Tensor, pixels: int, rng: torch.Generator | None = None)
     return x.permute(0, 2, 3, 1)[image[:, None, None], rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
-def flip(x: Tensor) -> Tensor:
-    """Mirror each image of ``x`` (B, C, H, W) left to right with probability one half."""
-    mirrored = torch.rand(len(x), device=x.device) < 0.5
+def random_flip(x: Tensor, rng: torch.Generator | None = None) -> Tensor:
+    """Mirror each image of ``x`` (B, C, H, W) left to right with probability one half.
+
+    Draws from ``rng``, a CPU generator, or from torch's current one.
+    """
+    mirrored = (torch.rand(len(x), generator=rng, device=x.device if rng is None else "cpu") < 0.5).to(x.device)
     return torch.where(mirrored[:, None, None, None], x.flip(3), x)
 
 

@@ -15,7 +15,7 @@ from lockgate.config import Experiment
 from lockgate.errors import TrainingError
 from lockgate.layers.per_task import live_state, load_live_state
 from lockgate.training import distributed
-from lockgate.training.augment import flip, random_affine, random_translate
+from lockgate.training.augment import augment
 from lockgate.training.optim import lr_factor, make_optimiser, set_lr
 from lockgate.training.phase import Phase
 from lockgate.training.progress import Progress
@@ -170,8 +170,7 @@ class Fit:
         index = order[torch.arange(step * optim.batch_size, step * optim.batch_size + size) % len(order)]
         index = index[distributed.rank() :: world]
         x, y, task = (part.to(self.fabric.device, non_blocking=True) for part in self.phase.data.batch(index))
-        x = random_affine(random_translate(x, optim.random_translate), optim.random_affine)
-        return Batch(flip(x) if optim.flip else x, y, task)
+        return Batch(augment(x, self.phase.augment), y, task)
 
     def close_epoch(self, epoch: int) -> dict[str, Any]:
         """Judge the epoch on held-out data and keep its weights if they are the best so far."""

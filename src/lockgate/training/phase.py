@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from lockgate.config import OptimConfig
+from lockgate.config import AugmentConfig, OptimConfig
 from lockgate.types import Batch, Examples, Losses
+
+EVAL_BATCH = 512
+"""Images per pass wherever nothing is trained. Always the same: kernels, and so bits, depend on it."""
 
 
 class TrainableModule(nn.Module):
@@ -30,6 +33,8 @@ class TrainableModule(nn.Module):
         """The step, counted from the start of the phase."""
         self.progress = 0.0
         """How far training is, from 0 to 1."""
+        self.first_selectable_epoch = 0
+        """Model selection looks at epochs from this one on."""
 
     def forward(self, batch: Batch) -> Losses:
         """The loss, under the name that DDP wraps."""
@@ -51,11 +56,6 @@ class TrainableModule(nn.Module):
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Trainable parameters with their learning rates."""
         return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": lr}]
-
-    @property
-    def first_selectable_epoch(self) -> int:
-        """Model selection looks at epochs from this one on."""
-        return 0
 
 
 class Validation(NamedTuple):
@@ -79,6 +79,8 @@ class Phase:
     optim: OptimConfig
     validate: Callable[[], Validation] | None = None
     """Looks at held-out data after each epoch; None: the last epoch is kept."""
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    """How the images vary from epoch to epoch."""
     preview: Callable[[], Tensor] | None = None
     """An image (C, H, W) uint8 worth looking at after an epoch."""
 

@@ -6,12 +6,13 @@ import pytest
 import torch
 from tests.support import tiny
 
+from lockgate.methods.ccgn.gating import stream_norms
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.types import Batch
 
 
 def learner_and_batch(backbone="simple_cnn", **options):
-    experiment = tiny.experiment("ccgn", backbone, options={"patience": 0, **options})
+    experiment = tiny.experiment("ccgn", backbone, options={"sparsity_warmup": 0, **options})
     scenario = build_scenario(experiment)
     torch.manual_seed(0)
     learner = build_learner(experiment, scenario.image_shape)
@@ -48,7 +49,7 @@ def test_while_settling_training_is_what_evaluation_will_be(backbone):
     assert held
     settled = losses_at(learner, batch, 0.61, 1)["class"]
     assert all(torch.equal(value, held[name]) for name, value in learner.named_buffers() if "running" in name)
-    assert all(norm.training for norm in learner.norms(0))
+    assert all(norm.training for norm in stream_norms(learner.backbone, 0))
     torch.testing.assert_close(settled, learner.eval()(batch)["class"])
     losses_at(learner.train(), batch, 0.59, 1)
     assert not any(torch.equal(value, held[name]) for name, value in learner.named_buffers() if "running" in name)

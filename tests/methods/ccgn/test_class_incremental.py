@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from tests.support import tiny
 from tests.support.walk import walk
 
+from lockgate.config import AugmentConfig
 from lockgate.evaluation.exactness import audit, promise
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.runs.build import build_learner, build_scenario
@@ -36,7 +37,8 @@ LATE = {"inference", "rehearsal", "random_translate"}
 
 
 def experiment_of(method, backbone="simple_cnn", **options):
-    return tiny.experiment(method, backbone, options={"random_translate": 0, **options}, **THREE)
+    augment = {"random_translate": options.pop("random_translate", 0), "images": "rehearsed"}
+    return tiny.experiment(method, backbone, options=options, augment=augment, **THREE)
 
 
 @functools.cache
@@ -53,7 +55,9 @@ def after_two(method="ccgn-episodic", backbone="simple_cnn", **options):
     early = tuple((name, value) for name, value in options.items() if name not in LATE)
     learner, tasks = _two_tasks(method, backbone, early)
     learner = copy.deepcopy(learner)
+    learner.augment = AugmentConfig(random_translate=options.pop("random_translate", 0))
     learner.options = dataclasses.replace(learner.options, **options)
+    learner.inference = learner.options.inference
     return learner, tasks
 
 

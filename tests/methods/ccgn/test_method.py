@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pytest
@@ -13,7 +12,8 @@ from hypothesis import strategies as st
 
 from lockgate.layers.gate import ChannelGate
 from lockgate.layers.lock import FREE
-from lockgate.methods.ccgn.method import BATCH
+from lockgate.methods.ccgn.consolidation import relevance
+from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Batch, Examples, Task
 
 
@@ -59,7 +59,7 @@ def finish(learner, task, stir, train):
 
 @pytest.mark.parametrize("backbone", ["simple_cnn", "resnet18", "mlp"])
 def test_the_sparsity_loss_is_equation_5(world, stir, backbone):
-    learner, scenario = world(backbone=backbone, sparsity=0.7, patience=0)
+    learner, scenario = world(backbone=backbone, sparsity=0.7, sparsity_warmup=0)
     learner.begin_task(scenario.tasks[0])
     stir(learner, 0)
     learner.eval()
@@ -84,23 +84,24 @@ def test_the_class_loss_is_the_cross_entropy_of_the_current_head(world):
     assert learner.loss(batch)["class"].item() == pytest.approx(sum(truth).item() / len(truth), rel=1e-5)
 
 
-@pytest.mark.parametrize("patience", [0, 1, 3])
-def test_there_is_no_sparsity_before_the_patience_is_over(world, patience):
-    learner, scenario = world(patience=patience)
+@pytest.mark.parametrize(("warmup", "epochs"), [(0, 0), (1, 1), (3, 3), ("loss", 1)])
+def test_there_is_no_sparsity_before_the_warmup_is_over(world, warmup, epochs):
+    learner, scenario = world(sparsity_warmup=warmup)
     learner.begin_task(scenario.tasks[0])
     for epoch in range(5):
         learner.epoch = epoch
-        assert ("sparsity" in learner.loss(batch_of(scenario.tasks[0].train))) == (epoch >= patience)
-    assert learner.first_selectable_epoch == patience
+        assert ("sparsity" in learner.loss(batch_of(scenario.tasks[0].train))) == (epoch >= epochs)
+    assert learner.first_selectable_epoch == epochs
 
 
-def test_earned_sparsity_weighs_what_was_learnt(world):
+def test_sparsity_that_warms_up_by_the_loss_weighs_what_was_learnt(world):
     """1 - class loss / log(classes), not below zero, without a gradient of its own; evaluation is as Eq. 5 has it."""
     for bias, right in (((0.0, 0.0), 0.0), ((9.0, -9.0), 1.0), ((-9.0, 9.0), 0.0), ((0.5, 0.0), None)):
         parts, shut = [], []
-        for earned in (False, True):
-            learner, scenario = world(patience=0, earned=earned)
+        for warmup in (0, "loss"):
+            learner, scenario = world(sparsity_warmup=warmup)
             learner.begin_task(scenario.tasks[0])
+            learner.epoch = 1
             x, y, task = batch_of(scenario.tasks[0].train)
             with torch.no_grad():
                 learner.heads[0].weight.zero_()
@@ -117,7 +118,7 @@ def test_earned_sparsity_weighs_what_was_learnt(world):
 
 
 def test_sparsity_pushes_every_gate_towards_shut(world):
-    learner, scenario = world(patience=0)
+    learner, scenario = world(sparsity_warmup=0)
     learner.begin_task(scenario.tasks[0])
     learner.train()
     learner.loss(batch_of(scenario.tasks[0].train))["sparsity"].backward()
@@ -133,13 +134,13 @@ def test_relevance_counts_images_and_does_not_average_batches(world, stir):
     learner.add_task(2)
     stir(learner, 0)
     torch.manual_seed(3)
-    x = torch.randint(0, 256, (BATCH + 9, 3, 8, 8), dtype=torch.uint8)
-    x[BATCH:] //= 64  # the short last batch is unlike the others
+    x = torch.randint(0, 256, (EVAL_BATCH + 9, 3, 8, 8), dtype=torch.uint8)
+    x[EVAL_BATCH:] //= 64  # the short last batch is unlike the others
     truth, margin = shares_by_loop(learner, x, 0)
     assert margin > 1e-5  # no decision hangs on rounding
-    firing = learner.firing(x, 0)
+    firing = relevance(learner, x, 0)
     assert [row.tolist() for row in firing] == truth
-    parts = [learner.firing(part, 0) for part in torch.split(x, BATCH)]
+    parts = [relevance(learner, part, 0) for part in torch.split(x, EVAL_BATCH)]
     assert any(not torch.allclose((a + b) / 2, c, atol=0.05) for a, b, c in zip(*parts, firing, strict=True))
 
 
@@ -149,7 +150,9 @@ def test_counting_gates_leaves_the_mode_and_the_statistics_alone(world, training
     learner.begin_task(scenario.tasks[0])
     learner.train(training)
     before = {name: value.clone() for name, value in learner.state_dict().items()}
-    assert torch.equal(learner.firing(scenario.tasks[0].val.x, 0)[0], learner.firing(scenario.tasks[0].val.x, 0)[0])
+    assert torch.equal(
+        relevance(learner, scenario.tasks[0].val.x, 0)[0], relevance(learner, scenario.tasks[0].val.x, 0)[0]
+    )
     assert learner.training is training
     assert all(torch.equal(value, before[name]) for name, value in learner.state_dict().items())
 
@@ -167,7 +170,7 @@ def test_the_end_of_a_task_locks_what_fires_and_starts_the_rest_anew(world, stir
     }
     learner.end_task(task)
     kinds = set()
-    for share, (name, layer), entry in zip(shares, learner.gated.items(), learner.capacity(), strict=True):
+    for share, (name, layer), entry in zip(shares, learner.gated.items(), learner.report().capacity, strict=True):
         relevant = [s > 0 for s in share]
         kinds |= set(relevant)
         assert layer.owner.tolist() == [0 if r else FREE for r in relevant]
@@ -186,25 +189,12 @@ def test_a_second_task_locks_only_what_is_free_and_reports_reuse(world, stir, tr
     for task in scenario.tasks[:2]:
         finish(learner, task, stir, train)
     relevant = [layer.gate(1).seal for layer in learner.gated.values()]
-    for layer, mine, entry in zip(learner.gated.values(), relevant, learner.capacity(), strict=True):
+    for layer, mine, entry in zip(learner.gated.values(), relevant, learner.report().capacity, strict=True):
         first = layer.gate(0).seal
         owner = [0 if a else 1 if b else FREE for a, b in zip(first.tolist(), mine.tolist(), strict=True)]
         assert layer.owner.tolist() == owner
         assert entry.used == int((first | mine).sum())
         assert entry.relevant == int(mine.sum())
-
-
-def test_a_threshold_is_exceeded_strictly(world, stir):
-    learner, scenario = world(width=12)
-    task = scenario.tasks[0]
-    learner.begin_task(task)
-    stir(learner, 0)
-    shares, _ = shares_by_loop(learner, task.val.x, 0)
-    threshold = next(s for row in shares for s in row if 0 < s < 1)  # one that occurs
-    learner.options = dataclasses.replace(learner.options, threshold=threshold)
-    learner.end_task(task)
-    for share, layer in zip(shares, learner.gated.values(), strict=True):
-        assert layer.locked.tolist() == [s > threshold for s in share]
 
 
 def test_sealed_gates_fire_on_no_image_outside_their_relevant_set(world, stir, train):
@@ -217,7 +207,7 @@ def test_sealed_gates_fire_on_no_image_outside_their_relevant_set(world, stir, t
         strange = torch.randint(0, 2, (200, 3, 16, 16), dtype=torch.uint8) * 255
         open_elsewhere[seal] = sum(
             int((row > 0)[~layer.locked].sum())
-            for row, layer in zip(learner.firing(strange, 0), learner.gated.values(), strict=True)
+            for row, layer in zip(relevance(learner, strange, 0), learner.gated.values(), strict=True)
         )
     assert open_elsewhere[True] == 0
     assert open_elsewhere[False] > 0  # the paper as printed
@@ -234,21 +224,6 @@ def test_past_answers_keep_every_bit(world, stir, train, backbone, grow):
         assert all(map(torch.equal, answers(learner, scenario.tasks[: task.id + 1]), promised))
     grown = learner.structure()[2]["widths"] != learner.structure()[0]["widths"]
     assert grown == (grow > 0)
-
-
-@pytest.mark.parametrize("backbone", ["simple_cnn", "resnet18", "mlp"])
-def test_a_task_computes_and_takes_no_more_than_what_it_is_offered(world, train, backbone):
-    learner, scenario = world(backbone=backbone, width=8, offer=0.25, open_bias=9.0)
-    for task in scenario.tasks[:2]:
-        before = [layer.locked.clone() for layer in learner.gated.values()]
-        learner.begin_task(task)
-        for group, width in zip(learner.backbone.channels, learner.base_widths, strict=True):
-            old = torch.stack([layer.locked for layer in group.writers]).any(0).sum()
-            assert all(len(layer.writes[task.id]) == old + width // 4 for layer in group.writers)
-        train(learner, task)
-        learner.end_task(task)
-        for was, layer in zip(before, learner.gated.values(), strict=True):
-            assert (layer.locked & ~was).sum() == layer.width // 4, "all that was on offer: the gates start wide open"
 
 
 @settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -310,7 +285,7 @@ def test_gates_learn_at_their_own_rate_and_every_trainable_parameter_once(world,
 def test_what_is_kept_of_a_task_is_its_filters_gates_norms_and_head(world, stir, train):
     learner, scenario = world(backbone="resnet18", width=4, tasks=2)
     finish(learner, scenario.tasks[0], stir, train)
-    kept = learner.kept(0)
+    kept = learner.promised(0)
     for name, layer in learner.gated.items():
         assert torch.equal(kept[f"{name}.weight"], layer.weight[layer.owner == 0])
     state = learner.state_dict()
@@ -344,13 +319,13 @@ def force(learner, layer, bias):
 
 @pytest.mark.parametrize(("used", "warned"), [(8, False), (9, False), (10, True)])
 def test_a_nearly_full_layer_warns(world, used, warned):
-    learner, scenario = world(width=10, warn_below=0.1)
+    learner, scenario = world(width=10)
     learner.begin_task(scenario.tasks[0])
     for layer in learner.gated:
         force(learner, layer, torch.where(torch.arange(10) < 5, 9.0, -9.0))
     force(learner, "conv2", torch.where(torch.arange(10) < used, 9.0, -9.0))
     learner.end_task(scenario.tasks[0])
-    notes = learner.warnings()
+    notes = learner.report().warnings
     assert len(notes) == warned
     for note in notes:
         assert "conv2 0/10" in note
@@ -360,12 +335,12 @@ def test_a_nearly_full_layer_warns(world, used, warned):
 
 
 def test_a_full_layer_that_will_grow_does_not_warn(world):
-    learner, scenario = world(width=10, warn_below=0.1, grow=0.3)
+    learner, scenario = world(width=10, grow=0.3)
     learner.begin_task(scenario.tasks[0])
     for layer in learner.gated:
         force(learner, layer, torch.full((10,), 9.0))
     learner.end_task(scenario.tasks[0])
-    assert learner.warnings() == []
+    assert learner.report().warnings == []
 
 
 def test_a_layer_whose_gates_are_all_shut_warns(world):
@@ -375,7 +350,7 @@ def test_a_layer_whose_gates_are_all_shut_warns(world):
         force(learner, layer, torch.where(torch.arange(10) < 5, 9.0, -9.0))
     force(learner, "conv3", torch.full((10,), -9.0))
     learner.end_task(scenario.tasks[0])
-    (note,) = learner.warnings()
+    (note,) = learner.report().warnings
     assert "no gate fires in conv3" in note
     assert "conv1" not in note
     assert not learner.gated["conv3"].locked.any()

@@ -13,7 +13,7 @@ SHAPES = pytest.mark.parametrize("backbone", tiny.BACKBONES)
 
 
 def begun(backbone, **options):
-    experiment = tiny.experiment("ccgn", backbone, options={"patience": 0, "open_bias": 0.5, **options})
+    experiment = tiny.experiment("ccgn", backbone, options={"sparsity_warmup": 0, "open_bias": 0.5, **options})
     scenario = build_scenario(experiment)
     torch.manual_seed(0)
     learner = build_learner(experiment, scenario.image_shape)
@@ -21,7 +21,7 @@ def begun(backbone, **options):
     return learner, scenario.tasks[0]
 
 
-def park_some(learner):
+def prune_some(learner):
     """Park about half of each layer, and the same in every layer that writes the same channels."""
     rng = torch.Generator().manual_seed(1)
     for group in learner.backbone.channels:
@@ -45,12 +45,12 @@ def test_a_parked_step_is_the_step_with_those_gates_shut(backbone):
     learner, task = begun(backbone, prune=0.0)
     learner.train()
     state = {k: v.clone() for k, v in learner.state_dict().items()}
-    park_some(learner)  # gates shut, everything still computed
+    prune_some(learner)  # gates shut, everything still computed
     slow = losses_and_gradients(learner, task)
     slow_state = {k: v.clone() for k, v in learner.state_dict().items()}
     learner.load_state_dict(state)
-    park_some(learner)
-    learner.wire()  # and now not computed
+    prune_some(learner)
+    learner.backbone.route(range(len(learner.heads)))  # and now not computed
     assert any(layer.writes for layer in learner.gated.values())
     fast = losses_and_gradients(learner, task)
     torch.testing.assert_close(fast[0], slow[0], rtol=1e-4, atol=1e-5)
@@ -69,10 +69,10 @@ def test_a_parked_step_is_the_step_with_those_gates_shut(backbone):
 def test_evaluation_agrees_too(backbone):
     learner, task = begun(backbone)
     learner.eval()
-    park_some(learner)
+    prune_some(learner)
     with torch.no_grad():
         slow = learner.predict(task.test.x, 0)
-        learner.wire()
+        learner.backbone.route(range(len(learner.heads)))
         fast = learner.predict(task.test.x, 0)
     torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-5)
 
@@ -113,12 +113,13 @@ def test_the_channel_that_stays_is_one_that_the_seal_lets_open():
     assert torch.nonzero(~gate.pruned).tolist() == [[2]]
 
 
-def test_parking_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task():
-    learner, task = begun("simple_cnn", patience=1, prune=0.9, open_bias=-1.0, look=2)
+def test_pruning_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task():
+    learner, task = begun("simple_cnn", sparsity_warmup=1, prune=0.9, open_bias=-1.0)
     learner.train()
     pruned = []
+    learner.steps = 2
     for step in range(5):
-        learner.epoch, learner.step = step // 2, step  # epochs of two steps
+        learner.epoch, learner.step = step // 2, step  # epochs of two steps, a look in each
         learner(Batch(task.train.x, task.train.y, task.train.task))
         pruned.append(sum(int(layer.gate(0).pruned.sum()) for layer in learner.gated.values()))
     assert pruned[:4] == [0, 0, 0, 0]  # sparsity sets in at step 2, so step 4 is the first look after it
@@ -128,9 +129,10 @@ def test_parking_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task()
 
 
 @pytest.mark.parametrize("annealing", [False, True])
-def test_a_parked_filter_whose_gate_would_fire_again_is_computed_again_unless_the_task_settles(annealing):
-    learner, task = begun("simple_cnn", prune=0.5, look=1, anneal=0.5)
+def test_a_pruned_filter_whose_gate_would_fire_again_is_computed_again_unless_annealing(annealing):
+    learner, task = begun("simple_cnn", prune=0.5, anneal=0.5)
     learner.train()
+    learner.steps = 1  # a look in each
     layer = learner.gated["conv1"]
     excite = layer.gate(0).excite
     with torch.no_grad():
@@ -146,15 +148,15 @@ def test_a_parked_filter_whose_gate_would_fire_again_is_computed_again_unless_th
         learner.step = step
         learner(Batch(task.train.x, task.train.y, task.train.task))
         computed.append(2 in layer.writes.get(0, torch.arange(layer.width)).tolist())
-    # Silent in steps 0 and 1: parked by the looks of steps 1 and 2. It would have fired in step 2: back in step 3.
+    # Silent in steps 0 and 1: pruned by the looks of steps 1 and 2. It would have fired in step 2: back in step 3.
     assert computed == ([True, False, False, False, False] if annealing else [True, False, False, True, True])
 
 
 @pytest.mark.parametrize("seal", [False, True])
-def test_what_was_parked_to_the_end_stays_shut_with_the_seal_and_without(seal):
+def test_what_was_pruned_to_the_end_stays_shut_with_the_seal_and_without(seal):
     learner, task = begun("simple_cnn", prune=0.001, open_bias=3.0, seal=seal)
-    park_some(learner)
-    learner.wire([0])
+    prune_some(learner)
+    learner.backbone.route([0])
     pruned = {name: layer.gate(0).pruned.clone() for name, layer in learner.gated.items()}
     learner.eval()
     before = learner.predict(task.test.x, 0)

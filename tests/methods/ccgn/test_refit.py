@@ -26,7 +26,7 @@ BUFFER = 20
 
 def ended(method: str, tasks: int = 2, **options):
     """A learner whose newest task has ended, and whose refit has not begun; all its tasks."""
-    given = {"buffer": BUFFER} if method == "ccgn-episodic" else {"gan_iterations": 2, "gan_width": 0.02}
+    given = {"buffer": BUFFER} if method == "ccgn-episodic" else {"gan": {"iterations": 2, "width": 0.02}}
     learner, scenario = tiny.world(method, width=8, tasks=3, **{"refit": 5, "hidden": 12, **given, **options})
     for task in scenario.tasks[:tasks]:
         torch.manual_seed(task.id)
@@ -117,10 +117,10 @@ def test_its_features_are_those_of_the_streams_bit_for_bit(method):
     learner.input.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     phase = learner.completion(tasks[2])
     x = torch.cat(seen)
-    past, newest = phase.data.x.tensor_split([len(learner._columns())], dim=1)
+    past, newest = phase.data.x.tensor_split([len(learner._streams.columns())], dim=1)
     streams = learner.eval().streams(x)
     assert torch.equal(newest, streams[-1])
-    assert torch.equal(past, learner._open_parts(streams[:-1], streams[-1]))
+    assert torch.equal(past, learner._streams.joined(streams[:-1], streams[-1]))
     assert torch.bincount(phase.data.y).unique().numel() == 1, "as many images of each task"
 
 
@@ -149,7 +149,8 @@ def test_from_generators_no_real_image_is_seen():
 def test_there_is_none_where_nothing_is_asked_for_or_features_change_or_there_is_one_task(tasks, options):
     learner, every = ended("ccgn-episodic", tasks, **options)
     assert learner.completion(every[tasks - 1]) is None
-    assert learner.completion_steps(tasks - 1) == 0, "the progress bar does not wait for it"
+    steps = learner.stage_steps([10] * tasks, lambda images: images)
+    assert steps == [10] * tasks, "the progress bar does not wait for it"
 
 
 def test_it_finds_tasks_that_the_task_classifier_did_not():

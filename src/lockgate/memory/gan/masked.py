@@ -99,7 +99,7 @@ class MaskedGenerator(nn.Module):
         """The embeddings of the newest task's masks."""
         return [e for layer in self.layers for e in layer.embeddings[-1:]]
 
-    def kept(self, task: int) -> dict[str, Tensor]:
+    def promised(self, task: int) -> dict[str, Tensor]:
         """What makes the images of ``task`` and never changes: weights that its masks hold, and all that is its own."""
         kept: dict[str, Tensor] = {}
         below = torch.ones(LATENT, dtype=torch.bool, device=self.layers[0].weight.device)

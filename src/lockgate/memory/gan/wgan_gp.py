@@ -68,7 +68,7 @@ class WGANGP(TrainableModule):
         self.requires_grad_(False)
 
     @property
-    def kept(self) -> Generator:
+    def final_generator(self) -> Generator:
         """The generator that images are to be made by."""
         return self.generator if self.mean is None else self.mean
 

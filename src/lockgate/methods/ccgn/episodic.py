@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lockgate.config import option
 from lockgate.memory.episodic import EpisodicMemory
-from lockgate.methods.ccgn.class_incremental import Streams, StreamsOptions
+from lockgate.methods.ccgn.class_incremental import ClassIncremental
+from lockgate.methods.ccgn.options import EpisodicOptions
 
 
-@dataclass(frozen=True)
-class EpisodicOptions(StreamsOptions):
-    """Options of ccgn-episodic."""
-
-    buffer: int = option(2000, "Capacity C of the memory: real images kept in all. Paper: 500 to 2000.", ge=1)
-
-
-class CCGNEpisodic(Streams):
+class CCGNEpisodic(ClassIncremental):
     """Keeps exactly C real images."""
 
     Options: ClassVar[type[Any]] = EpisodicOptions

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lockgate.config import option
-from lockgate.memory.gan.schedule import GanOptions
 from lockgate.memory.generative import GenerativeMemory
-from lockgate.methods.ccgn.class_incremental import Streams, StreamsOptions
+from lockgate.methods.ccgn.class_incremental import ClassIncremental
+from lockgate.methods.ccgn.options import GenerativeOptions
 
 
-@dataclass(frozen=True)
-class GenerativeOptions(GanOptions, StreamsOptions):
-    """Options of ccgn-generative."""
-
-    mix_real: bool = option(
-        False, "Rehearse the current task on its real images: the flaw of mixing real and generated (supplement)."
-    )
-
-
-class CCGNGenerative(Streams):
+class CCGNGenerative(ClassIncremental):
     """Keeps one generator per task."""
 
     Options: ClassVar[type[Any]] = GenerativeOptions

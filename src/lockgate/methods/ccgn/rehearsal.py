@@ -7,7 +7,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lockgate.memory.base import Memory
+from lockgate.methods.ccgn.streams import Streams
+from lockgate.methods.ccgn.targets import class_targets
+from lockgate.methods.network import MultiHeadNetwork
+from lockgate.training.augment import augment
+from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.seeding import generator
 from lockgate.types import Examples
+
+VALIDATED = 256
+"""Rehearsed images that an epoch is validated on, at least: on a batch's few, its choice would be a lottery."""
 
 
 class Pool(NamedTuple):
@@ -38,3 +48,74 @@ class Pool(NamedTuple):
             turn, luck = torch.randint(len(held), ()), torch.rand(count)
         task = held[(torch.arange(count) + turn.long()) % len(held)]
         return self.starts[task] + (luck * self.sizes[task]).long().clamp(max=self.sizes[task] - 1)
+
+
+class Rehearsal:
+    """Draws from a memory and keeps what was drawn: for a task, or for an epoch where images change."""
+
+    def __init__(self, network: MultiHeadNetwork, streams: Streams, memory: Memory) -> None:
+        self.network, self.streams, self.memory = network, streams, memory
+        self._pool: Pool | None = None
+        self._epoch = -1
+
+    def begin_task(self, current: Examples, seed: int) -> None:
+        """``current`` are the images of the task that begins."""
+        self.current, self.seed = current, seed
+        self.end_task()
+
+    def end_task(self) -> None:
+        """Nothing is rehearsed any more."""
+        self._pool, self._epoch = None, -1
+
+    def pool(self, epoch: int, wanted: int) -> Pool:
+        """The images to rehearse on in ``epoch``: about ``wanted``, where they are drawn anew."""
+        changing = self.memory.fresh or self.network.augment.active
+        if self._pool is None or (changing and self._epoch != epoch):
+            self._pool = None  # before the next one is made: never two at a time
+            self._pool, self._epoch = self._make(epoch, wanted), epoch
+        return self._pool
+
+    @torch.no_grad()
+    def _make(self, epoch: int, wanted: int) -> Pool:
+        examples = None if self.network.augment.active else self.memory.all(self.current)
+        if examples is None:
+            x, examples = self.draw(wanted, generator(self.seed, epoch))
+        else:
+            x = examples.x
+        device = self.network.input.mean.device
+        # Past streams are always in evaluation mode; in full precision too, as when they are tested.
+        with torch.autocast(device.type, enabled=False):
+            target = self.targets(examples, self.tasks - 1)
+            parts = [
+                self.streams.past(part.to(device)) for part in torch.split(x, EVAL_BATCH) if self.network.options.seal
+            ]
+        past = torch.cat(parts) if parts else torch.empty(0, device=device)
+        return Pool.of(x, examples, target, past, self.tasks)
+
+    def draw(self, wanted: int, rng: torch.Generator) -> tuple[Tensor, Examples]:
+        """Images of all tasks alike, about ``wanted`` in all, as they are to be seen and as they were drawn."""
+        examples = self.memory.draw(self.current, torch.full((self.tasks,), -(-wanted // self.tasks)), rng)
+        return augment(examples.x, self.network.augment, rng), examples
+
+    def targets(self, examples: Examples, known: int) -> Tensor:
+        """The output of the task classifier that is right for each image, (N,); ``known``: how many tasks are learnt.
+
+        -1: not known yet, of a generated image of the task that is being learnt.
+        """
+        return examples.task if self.network.options.targets == "task" else class_targets(self.network, examples, known)
+
+    @torch.no_grad()
+    def looked_up(self, pool: Pool, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """What past streams make of some images of the pool: features (B, P) and targets (B,).
+
+        Without the seal, past gates may open filters that are being trained: nothing is constant, all is computed.
+        """
+        if self.network.options.seal:
+            return pool.past[rows], pool.target[rows]
+        x = pool.x[rows]
+        return self.streams.past(x), self.targets(Examples(x, pool.y[rows], pool.task[rows]), self.tasks - 1)
+
+    @property
+    def tasks(self) -> int:
+        """How many there are, the current one included."""
+        return len(self.network.heads)

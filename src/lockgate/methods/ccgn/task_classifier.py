@@ -1,4 +1,7 @@
-"""The task classifier (paper, Section 3.3): an MLP with 64 ReLU units on the pooled features of all streams."""
+"""The task classifier (paper, Section 3.3): an MLP with 64 ReLU units on the features of all streams, Eq. 7:
+
+h = concatenation over tasks i = 1 .. t of mu(h_i),   mu: global average pooling of stream i's last feature map
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,10 @@ class TaskClassifier(nn.Module):
         self.out = out if first else _grown(self.out, out)
 
     def forward(self, past: Tensor, columns: Tensor, current: Tensor) -> Tensor:
-        """Outputs (B, sum of outputs) from features of past streams (B, P) and of the newest one (B, F).
+        """Outputs (B, sum of outputs) on h of Eq. 7, from features of past streams (B, P) and of the newest (B, F).
 
-        Of the past, only channels that can open are given: ``columns`` (P,) says which inputs they are.
+        Of the past, only channels that can open are given: ``columns`` (P,) says which entries of h they are. The
+        others are zero, so the first layer's product is a sum of two.
         """
         newest = self.squeeze.weight[:, sum(self.inputs[:-1]) :]
         hidden = F.linear(current, newest, self.squeeze.bias)

@@ -22,16 +22,22 @@ Gan = TypeVar("Gan", bound=WGANGP)
 
 
 @dataclass(frozen=True)
-class GanSchedule:
-    """How a generator is trained. The paper: width 1, 200,000 iterations, 5 critic steps, a penalty in each."""
+class GanOptions:
+    """How GANs are trained, in every method that has some. Defaults fit two cores; `paper` sets the supplement's."""
 
-    width: float
-    iterations: int
-    critic_steps: int
-    penalty_every: int
-    batch_size: int
-    lr: float
-    average: float = 0.0
+    width: float = option(0.25, "Channels of generators and critics, as a factor on the supplement's.", gt=0)
+    iterations: int = option(1000, "Generator steps a task, in hundreds if more. Paper: 200,000.", ge=1)
+    critic_steps: int = option(2, "Critic steps for each generator step. Paper: 5.", ge=1)
+    penalty_every: int = option(2, "Critic steps between two gradient penalties. Paper: 1, in each.", ge=1)
+    batch_size: int = option(32, "Images in a step of the GAN. Paper: 64.", ge=2)
+    lr: float = option(1e-3, "Learning rate of the GAN. Paper: 1e-4.", gt=0)
+    average: float = option(
+        0.0,
+        "Keep the running mean of a generator's weights over about this share of its iterations. Paper: 0, the last "
+        "weights. Without effect on dgm.",
+        ge=0,
+        le=1,
+    )
 
     @property
     def epochs(self) -> int:
@@ -70,35 +76,3 @@ class GanSchedule:
             selection="last",
         )
         return Phase((task, "generator"), trainable, data, self.epochs, self.steps_per_epoch, optim, preview=preview)
-
-
-@dataclass(frozen=True)
-class GanOptions:
-    """Options of every method that trains GANs. Defaults fit two cores; the `paper` preset sets the supplement's."""
-
-    gan_width: float = option(0.25, "Channels of generators and critics, as a factor on the supplement's.", gt=0)
-    gan_iterations: int = option(1000, "Generator steps a task, in hundreds if more. Paper: 200,000.", ge=1)
-    gan_critic_steps: int = option(2, "Critic steps for each generator step. Paper: 5.", ge=1)
-    gan_penalty_every: int = option(2, "Critic steps between two gradient penalties. Paper: 1, in each.", ge=1)
-    gan_batch_size: int = option(32, "Images in a step of the GAN. Paper: 64.", ge=2)
-    gan_lr: float = option(1e-3, "Learning rate of the GAN. Paper: 1e-4.", gt=0)
-    gan_average: float = option(
-        0.0,
-        "Keep the running mean of a generator's weights over about this share of its iterations. Paper: 0, the last "
-        "weights. Without effect on dgm.",
-        ge=0,
-        le=1,
-    )
-
-    @property
-    def gan(self) -> GanSchedule:
-        """All of them together."""
-        return GanSchedule(
-            self.gan_width,
-            self.gan_iterations,
-            self.gan_critic_steps,
-            self.gan_penalty_every,
-            self.gan_batch_size,
-            self.gan_lr,
-            self.gan_average,
-        )

@@ -1,0 +1,49 @@
+"""The end of a task (paper, Section 3.2): relevance -> freeze -> re-initialise -> seal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from lockgate.layers.gated import Gated
+from lockgate.methods.capacity import LayerCapacity
+from lockgate.methods.network import MultiHeadNetwork
+from lockgate.training import distributed
+from lockgate.training.phase import EVAL_BATCH, evaluating
+
+
+@torch.no_grad()
+def relevance(network: MultiHeadNetwork, x: Tensor, task: int) -> list[Tensor]:
+    """Eq. 6: for each layer, for what share of the images ``x`` each gate of ``task``'s stream fires, (c_out,).
+
+    Fires are counted and divided once: a mean of batch means would weigh a short last batch too much.
+    """
+    fires: list[Tensor] = []
+    with evaluating(network):
+        for part in torch.split(x, EVAL_BATCH):
+            gates = network.backbone(network.input(part.to(network.input.mean.device)), task).gates
+            counts = [gate.sum(0, dtype=torch.float32) for gate in gates]
+            fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
+    # Divided on the CPU: not every device knows float64.
+    return [distributed.from_rank_zero(count).cpu().double() / len(x) for count in fires]
+
+
+def consolidate(
+    layers: Mapping[str, Gated], scores: Sequence[Tensor], task: int, seal: bool = True
+) -> list[LayerCapacity]:
+    """Lock what ``task`` needs, free the rest, and keep the task inside what it needs; how much of each layer is taken.
+
+    ``scores`` (c_out,) of each layer are the ``relevance``: a filter that fires for any held-out image is relevant.
+    Without the ``seal``, the paper as printed, a gate that was silent here may later open a filter of another task.
+    """
+    report = []
+    for (name, layer), score in zip(layers.items(), scores, strict=True):
+        relevant = (score > 0).to(layer.weight.device)
+        layer.lock(relevant, task)
+        layer.reinitialise_free()
+        if seal:
+            layer.seal(relevant, task)
+        report.append(LayerCapacity(name, layer.width, int(layer.locked.sum()), int(relevant.sum())))
+    return report

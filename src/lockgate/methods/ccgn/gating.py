@@ -1,0 +1,40 @@
+"""The gated layers of a network and what in them differs between training and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+from lockgate.backbones.base import Backbone
+from lockgate.layers.gated import Gated
+from lockgate.training.phase import evaluating
+
+
+def gated_layers(backbone: Backbone) -> dict[str, Gated]:
+    """The gated layers by name, in the order of a stream's gates."""
+    return {name: layer for name, layer in backbone.layers.items() if isinstance(layer, Gated)}
+
+
+def stream_norms(backbone: Backbone, task: int) -> list[nn.Module]:
+    """Every BatchNorm of a task's stream, those of its gates included."""
+    gates: list[nn.Module] = [layer.gate(task).norm for layer in gated_layers(backbone).values()]
+    return [*gates, *(norm.norms[task] for group in backbone.channels for norm in group.norms)]
+
+
+@contextmanager
+def annealed(backbone: Backbone, task: int, annealing: bool) -> Iterator[None]:
+    """Gates with noise, statistics that move; while ``annealing``, neither."""
+    for layer in gated_layers(backbone).values():
+        layer.gate(task).noisy = not annealing
+    with evaluating(*(stream_norms(backbone, task) if annealing else [])):
+        yield
+
+
+@contextmanager
+def as_in_evaluation(backbone: Backbone, task: int) -> Iterator[None]:
+    """Gates and norms of a task's stream without noise, and with their statistics held; gradients flow."""
+    gates = [layer.gate(task) for layer in gated_layers(backbone).values()]
+    with evaluating(*gates, *stream_norms(backbone, task)):
+        yield

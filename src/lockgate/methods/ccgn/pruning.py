@@ -1,0 +1,50 @@
+"""While a task is learnt, filters whose gates stay shut are not computed: the same result, in less time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from lockgate.layers.gated import Gated
+
+INTERVAL = 100
+"""Steps between two looks at which filters to prune; an epoch, where that is shorter."""
+
+
+class Pruning(nn.Module):
+    """When to look at how often gates fired, and what has been seen. A part of the state: a resumed run goes on."""
+
+    step: Tensor
+    sparse: Tensor
+
+    def __init__(self, below: float) -> None:
+        super().__init__()
+        self.below = below
+        """Gates that fired for less than this share of the images since the last look are held shut; 0: none."""
+        self.register_buffer("step", torch.tensor(-1))  # of the last look
+        self.register_buffer("sparse", torch.tensor(False))  # whether sparsity was at work then
+
+    def due(self, step: int, steps_per_epoch: int) -> bool:
+        """Whether it is time to look."""
+        return self.below > 0 and step % min(INTERVAL, max(1, steps_per_epoch)) == 0 and step != int(self.step)
+
+    def look(self, layers: Iterable[Gated], task: int, step: int, sparse: bool, annealing: bool) -> None:
+        """Prune what stayed silent since the last look, if sparsity was at work all the time.
+
+        While ``annealing`` nothing comes back: with sparsity at rest, gates would open again that it had shut.
+        """
+        for layer in layers:
+            layer.gate(task).prune(self.below if self.sparse else 0.0, for_good=annealing)
+        self.step.fill_(step)
+        self.sparse.fill_(sparse)
+
+    def end_task(self, layers: Iterable[Gated], task: int, seal: bool) -> None:
+        """The task has ended. With the ``seal`` nothing pruned is relevant; without, it must not open now."""
+        for layer in layers:
+            if not seal:
+                layer.seal(~layer.gate(task).pruned, task)
+            layer.gate(task).unprune()
+        self.step.fill_(-1)
+        self.sparse.fill_(False)

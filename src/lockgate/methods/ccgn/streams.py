@@ -1,0 +1,73 @@
+"""The parallel streams of a network, and what its task classifier reads of them (paper, Section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from lockgate.layers.gated import Gated
+from lockgate.methods.ccgn.task_classifier import TaskClassifier
+from lockgate.methods.network import MultiHeadNetwork
+
+
+class Streams:
+    """Features of every task's stream of ``network``, as its ``classifier`` takes them.
+
+    Past streams are constants. Of their features only channels that they can open are carried along: the others are
+    zero for ever.
+    """
+
+    def __init__(self, network: MultiHeadNetwork, gated: Mapping[str, Gated], classifier: TaskClassifier) -> None:
+        self.network, self.classifier = network, classifier
+        self.last = list(gated.values())[-1]
+        self._columns: Tensor | None = None  # the same for all steps of a task
+
+    def features(self, x: Tensor, tasks: Sequence[int]) -> list[Tensor]:
+        """Features (B, F) of images ``x`` (B, C, H, W) uint8 in the streams of ``tasks``."""
+        standard = self.network.input(x)
+        return [self.network.backbone(standard, t).features for t in tasks]
+
+    def past(self, x: Tensor) -> Tensor:
+        """Features (B, P) of all past streams, at the channels they can open."""
+        past = self.features(x, range(self._tasks - 1))
+        return self.joined(past, past[0])
+
+    def all(self, x: Tensor) -> Tensor:
+        """Features (B, P + F) of past streams at the channels they can open, and of the newest at all."""
+        *past, newest = self.features(x, range(self._tasks))
+        return torch.cat([self.joined(past, newest), newest], dim=1)
+
+    def classify(self, features: Sequence[Tensor]) -> Tensor:
+        """Outputs of the task classifier on features (B, F) of every stream."""
+        *past, newest = features
+        out: Tensor = self.classifier(self.joined(past, newest), self.columns(), newest)
+        return out
+
+    def joined(self, past: Sequence[Tensor], like: Tensor) -> Tensor:
+        """Features of past streams side by side (B, P), at the channels they can open; none: empty, as ``like``."""
+        parts = [features.index_select(1, self.open_channels(t)) for t, features in enumerate(past)]
+        return torch.cat(parts, dim=1) if parts else like.new_zeros(len(like), 0)
+
+    def open_channels(self, task: int) -> Tensor:
+        """The channels of a stream's features that can be anything but zero, as an index."""
+        index = self.last.writes.get(task)
+        return torch.arange(self.last.gate(task).width, device=self.last.weight.device) if index is None else index
+
+    def columns(self) -> Tensor:
+        """Which inputs of the task classifier the open channels of past streams are, (P,)."""
+        if self._columns is None or self._columns.device != self.last.weight.device:
+            starts = [0, *torch.tensor(self.classifier.inputs).cumsum(0).tolist()]
+            columns = [self.open_channels(t) + starts[t] for t in range(self._tasks - 1)]
+            none = torch.empty(0, dtype=torch.int64, device=self.last.weight.device)
+            self._columns = torch.cat([none, *columns])
+        return self._columns
+
+    def changed(self) -> None:
+        """A task has begun, or a state was loaded: other channels may be open."""
+        self._columns = None
+
+    @property
+    def _tasks(self) -> int:
+        return len(self.network.heads)

@@ -1,0 +1,122 @@
+"""What a run may ask of a method besides its hooks: to be restored, audited, reported. A method has what fits it.
+
+A run looks with ``isinstance`` whether a method has a protocol's members; nothing has to be registered or inherited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from lockgate.layers.gated import Gated
+from lockgate.methods.capacity import LayerCapacity
+
+
+@runtime_checkable
+class Restorable(Protocol):
+    """Can be made again from a checkpoint. ``Method`` is, by its heads and the widths of its backbone."""
+
+    def structure(self) -> list[dict[str, Any]]:
+        """What ``rebuild`` needs to make the same modules again, one entry per task; JSON."""
+
+    def rebuild(self, structure: list[dict[str, Any]]) -> None:
+        """Make a fresh method's modules those of ``structure``; the values come with ``load_state_dict``."""
+
+
+@runtime_checkable
+class Auditable(Protocol):
+    """Promises that past answers never change."""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether what is ``promised`` of a task decides its answers: while the one has the same bits, so has the
+        other."""
+
+    def promised(self, task: int) -> dict[str, Tensor]:
+        """The tensors that never change after ``task``, by name."""
+
+
+@runtime_checkable
+class SeveralAnswers(Protocol):
+    """Answers without a task in more than one way; ``inference`` is the one that ``predict`` gives."""
+
+    inference: str
+
+    def answers(self, x: Tensor) -> dict[str, Tensor]:
+        """Scores (B, classes seen) of images ``x`` (B, C, H, W) uint8, by every kind of inference."""
+
+
+@runtime_checkable
+class ParallelStreams(Protocol):
+    """Answers without a task from the features of one stream per task (paper, Section 3.3)."""
+
+    def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
+        """Features (B, F) of the streams of ``tasks`` (all), promised not to change."""
+
+    def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
+        """As ``answers``, from what ``streams`` gave for all tasks."""
+
+
+@runtime_checkable
+class HasGates(Protocol):
+    """Has gates that open and shut (paper, Section 3.2)."""
+
+    @property
+    def gated(self) -> Mapping[str, Gated]:
+        """The gated layers by name, in the order of a stream's gates."""
+
+
+@runtime_checkable
+class FindsTask(Protocol):
+    """Finds the task by a classifier on the features of all streams."""
+
+    @property
+    def task_classifier(self) -> CountsMacs:
+        """What finds it."""
+
+
+class CountsMacs(Protocol):
+    """Knows what it costs."""
+
+    @property
+    def macs(self) -> list[int]:
+        """Multiply-accumulates of an image when there were 1, 2, ... tasks."""
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What a method has to tell after a task, beyond accuracy."""
+
+    capacity: Sequence[LayerCapacity] = ()
+    """How much of each layer is taken; empty where nothing is ever taken."""
+    fired: Mapping[str, list[float]] = field(default_factory=dict)
+    """By layer, for what share of its held-out images each gate of the newest task fires (Eq. 6)."""
+    warnings: Sequence[str] = ()
+    """What a user should know."""
+    memory: Mapping[str, int] | None = None
+    """Images and bytes kept of past tasks; None: what the method's ``memory`` says."""
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """Has something to tell after a task."""
+
+    def report(self) -> TaskReport:
+        """About the task that has just ended."""
+
+
+def report_of(method: Any) -> TaskReport:
+    """What ``method`` has to tell; nothing if it does not report."""
+    return method.report() if isinstance(method, Reports) else TaskReport()
+
+
+def memory_use(method: Any) -> dict[str, int] | None:
+    """Real images kept of past tasks, and bytes counted as the paper does; None: the method keeps nothing."""
+    told = report_of(method).memory
+    if told is not None:
+        return dict(told)
+    memory = method.memory
+    return None if memory is None else {"images": memory.kept_images, "bytes": memory.kept_bytes}

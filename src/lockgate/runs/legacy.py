@@ -1,0 +1,71 @@
+"""Run folders and models that Lockgate 0.1 wrote: their words in today's.
+
+0.1 called a method's options `patience`, `settle`, `park`, `gan_width` ..., had augmentation in two places, and other
+names for some buffers. What it wrote is read as it is, and what it promised is audited as it was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+V = TypeVar("V")
+
+_RENAMED = {"settle": "anneal", "park": "prune"}
+_GONE = ("look", "offer", "warn_below", "threshold", "patience", "earned", "shift", "warp")
+_BUFFERS = {"parked": "pruned", "deviation": "std"}
+_MOVED = {"looked_at": "pruning.step", "looked_sparse": "pruning.sparse"}
+
+
+def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as its file holds it, in today's words; one that is of today comes back as it is."""
+    optim, options = dict(values.get("optim") or {}), dict(values.get("options") or {})
+    if "augment" in values or not ({"shift", "warp", "flip"} & optim.keys() or set(_GONE) & options.keys()):
+        return dict(values)
+    task = {name: optim.pop(name, default) for name, default in (("shift", 0), ("warp", 0.0), ("flip", False))}
+    return {**values, "optim": optim, "augment": _augment(task, options), "options": _options(options)}
+
+
+def _augment(task: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """One group from two: what varied images of the task, and what varied those that were rehearsed."""
+    rehearsed = {"shift": options.get("shift", 0), "warp": options.get("warp", 0.0), "flip": False}
+    only_rehearsed = any(rehearsed.values()) and not any(task.values())
+    chosen = rehearsed if only_rehearsed else task
+    return {
+        "random_translate": chosen["shift"],
+        "random_affine": chosen["warp"],
+        "random_flip": chosen["flip"],
+        "images": "rehearsed" if only_rehearsed else "all",
+    }
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    made = {_RENAMED.get(name, name): value for name, value in options.items() if name not in _GONE}
+    if "patience" in options:
+        made["sparsity_warmup"] = "loss" if options.get("earned") else options["patience"]
+    gan = {name.removeprefix("gan_"): made.pop(name) for name in list(made) if name.startswith("gan_")}
+    return {**made, "gan": gan} if gan else made
+
+
+def upgraded_names(tensors: Mapping[str, V]) -> dict[str, V]:
+    """Tensors (or their digests) by today's names."""
+    return {_name(name): value for name, value in tensors.items()}
+
+
+def _name(name: str) -> str:
+    *path, last = _MOVED.get(name, name).split(".")
+    return ".".join([*path, _BUFFERS.get(last, last)])
+
+
+def upgraded_structure(structure: list[dict[str, Any]], widths: list[int]) -> list[dict[str, Any]]:
+    """Entries of a method's structure. ``widths``: of the backbone before any task.
+
+    0.1 noted widths of gated networks, which may grow, and of DGM those of its generator; of others none.
+    """
+    return [_entry(entry, widths) for entry in structure]
+
+
+def _entry(entry: dict[str, Any], widths: list[int]) -> dict[str, Any]:
+    if not widths and entry.get("widths"):  # a network without sets of channels: the critic of DGM
+        return {"classes": entry["classes"], "widths": [], "generator": entry["widths"]}
+    return {"widths": widths, **entry}
