@@ -72,7 +72,10 @@ def test_numbers_of_other_types_are_scaled_to_bytes(kind: type) -> None:
         (np.full((2, 4, 4), np.nan), "NaN or infinity"),
         (np.full((2, 4, 4), 300), "to 300"),
         (np.zeros((2, 4)), r"shape \(2, 4\)"),
-        (np.zeros((0, 4, 4)), "N > 0"),
+        (np.zeros((0, 4, 4)), "none of them 0"),
+        (np.zeros((4, 4, 0)), "none of them 0"),
+        (np.zeros((2, 4, 4), complex), "Complex data not supported"),
+        (np.zeros((2, 4, 4), object), "of type object"),
         (np.zeros((2, 4, 4, 4)), "one channel"),
     ],
 )
@@ -103,5 +106,5 @@ def test_labels_are_numbers_or_text_one_an_image() -> None:
         ArrayImages(x, np.array([0.5, 1, 2, 3]))
     for given, wanted in ([7, 3, 7, 3], ("3", "7")), (["b", "a", "b", "b"], ("a", "b")):
         assert ArrayImages(x, np.array(given, dtype=object)).classes == wanted
-    with pytest.raises(DataError, match="Labels are of type int, str; wanted whole numbers or text"):
+    with pytest.raises(DataError, match="Labels are of type int, str; wanted all whole numbers or all text"):
         ArrayImages(x, np.array([1, "a", 2, "b"], dtype=object))

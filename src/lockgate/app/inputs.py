@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
@@ -24,12 +25,17 @@ def labelled(images: Images | Dataset[Any], labels: Labels | None) -> tuple[npt.
         pairs = _pairs(images)
         return as_array([as_array(x) for x, _ in pairs]), _labels([y for _, y in pairs])
     if labels is None:
-        raise DataError("Images were given without labels: `y` is None; wanted a label for each.")
+        raise DataError(
+            "Images were given without labels: a classifier requires y to be passed, but the target y is None. Give a "
+            "label for each image."
+        )
     return as_array(images), _labels(labels)
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:
     """Values in one array."""
+    if issparse(values):
+        raise DataError("Sparse input is not supported: images are dense. Turn it into an array with `.toarray()`.")
     try:
         return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     except ValueError as error:

@@ -100,7 +100,7 @@ def _refuse_known(model: Model | None, task_images: TaskImages, name: str, needs
             raise DataError(
                 f"The model knows {', '.join(map(repr, again))} already, from the task {task.name!r}. What it has "
                 "learnt is locked, so that its answers can never change; it cannot be taught a class twice. Leave "
-                "these folders out, or give other names to what is something else."
+                "these classes out, or give other names to what is something else."
             )
         if task.name == name:
             raise DataError(f"The model knows a task called {name!r} already. Give this one another name (--name).")

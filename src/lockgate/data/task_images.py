@@ -94,8 +94,9 @@ class ArrayImages:
         self.integers = bool(np.issubdtype(labels.dtype, np.integer))
         if not self.integers and labels.dtype.kind != "U":
             kinds = ", ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+            what = f"{kinds}, which is continuous" if labels.dtype.kind == "f" else kinds
             raise DataError(
-                f"Labels are of type {kinds}; wanted all whole numbers or all text. Turn them into one of these."
+                f"Labels are of type {what}; wanted all whole numbers or all text. Turn them into one of these."
             )
         names, y = np.unique(labels, return_inverse=True)
         self.classes = tuple(str(name) for name in names)
@@ -118,14 +119,19 @@ def as_pixels(images: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
         )
     if images.ndim == 3:
         images = images[..., None]
-    if images.ndim != 4 or not len(images):
-        raise DataError(f"Images have shape {images.shape}; wanted (N, H, W), (N, H, W, C) or (N, C, H, W), N > 0.")
+    if images.ndim != 4 or not images.size:
+        raise DataError(
+            f"Images have shape {images.shape}; wanted (N, H, W), (N, H, W, C) or (N, C, H, W), none of them 0. "
+            "Reshape your data."
+        )
     if images.shape[1] in CHANNELS and images.shape[3] not in CHANNELS:
         images = images.transpose(0, 2, 3, 1)
     if images.shape[3] not in CHANNELS:
         raise DataError(f"Images have shape {images.shape}; wanted one channel (grey) or three (colour).")
     if images.dtype == np.uint8:
         return images.astype(np.uint8, copy=False)
+    if images.dtype.kind == "c":
+        raise DataError("Complex data not supported; wanted floats in [0, 1] or whole numbers in 0 .. 255.")
     if images.dtype.kind not in "uifb":
         raise DataError(f"Images are of type {images.dtype}; wanted floats in [0, 1] or whole numbers in 0 .. 255.")
     if images.dtype.kind == "f" and not np.isfinite(images).all():
