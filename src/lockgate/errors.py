@@ -25,8 +25,11 @@ class ConfigError(LockgateError):
         super().__init__(f"The configuration has {count}:\n" + "\n".join(f"  - {p}" for p in self.problems))
 
 
-class DataError(LockgateError):
-    """A data file that is missing, truncated, mislabelled or of the wrong size. Nothing is ever deleted."""
+class DataError(LockgateError, ValueError):
+    """A data file that is missing, truncated, mislabelled or of the wrong size. Nothing is ever deleted.
+
+    A ``ValueError`` too, as which scikit-learn's tools and most people expect images or labels to be refused.
+    """
 
 
 class CheckpointError(LockgateError):

@@ -1,4 +1,4 @@
-"""Choices from the images: as the module's table says; what the first lesson fixed stays."""
+"""Choices from the images: as the module's table says; what the first task fixed stays."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_channels_follow_the_images_and_the_method_the_memory(grey: bool, memory
 @pytest.mark.parametrize(("images", "batch", "epochs"), [(20, 16, 60), (290, 16, 23), (1000, 32, 13), (50_000, 64, 8)])
 def test_the_schedule_follows_the_number_of_images(images: int, batch: int, epochs: int) -> None:
     model = first(UserSettings(), ImageStats(32, False), 1)
-    task_images = for_task(model, UserSettings(), images)
-    assert (task_images.optim.batch_size, task_images.epochs) == (batch, epochs)
-    assert replace(task_images, epochs=model.epochs, optim=model.optim, options=model.options) == model
+    schedule = for_task(model, UserSettings(), images)
+    assert (schedule.optim.batch_size, schedule.epochs) == (batch, epochs)
+    assert replace(schedule, epochs=model.epochs, optim=model.optim, options=model.options) == model
     asked = for_task(model, UserSettings(epochs=10, batch_size=5, device="cpu"), images)
     assert (asked.epochs, asked.optim.batch_size, asked.runtime.accelerator) == (10, 5, "cpu")
 
@@ -80,7 +80,7 @@ def test_mistakes_are_told_as_in_a_config() -> None:
         (UserSettings(backbone=""), "backbone"),
     ],
 )
-def test_a_wish_is_refused_rather_than_passed_over(settings: UserSettings, told_of: str) -> None:
+def test_a_setting_is_refused_rather_than_passed_over(settings: UserSettings, told_of: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(told_of)):
         first(settings, ImageStats(8, True), 1)
 
@@ -92,7 +92,7 @@ def test_a_wish_is_refused_rather_than_passed_over(settings: UserSettings, told_
         (UserSettings(batch_size=0), "'optim.batch_size' must be at least 1. Got 0 instead"),
     ],
 )
-def test_so_is_a_wish_for_the_schedule(settings: UserSettings, told_of: str) -> None:
+def test_so_is_a_setting_of_the_schedule(settings: UserSettings, told_of: str) -> None:
     with pytest.raises(ConfigError, match="has 1 problem") as error:
         for_task(first(UserSettings(), ImageStats(8, True), 1), settings, 100)
     assert told_of in str(error.value)
@@ -109,11 +109,11 @@ def test_the_images_to_keep_are_as_many_as_was_said() -> None:
 
 
 def test_choices_are_told_in_words() -> None:
-    task_images = for_task(first(UserSettings(), ImageStats(9, True), 1), UserSettings(), 100)
-    text = "\n".join(describe(task_images, "pets", ["cat", "dog"], [10, 90], 32, first=True))
+    schedule = for_task(first(UserSettings(), ImageStats(9, True), 1), UserSettings(), 100)
+    text = "\n".join(describe(schedule, "pets", ["cat", "dog"], [10, 90], 32, first=True))
     for part in ("100 images of 2 classes (cat, dog)", "8x8, grey", "up to 500 of your images", "10 to 90", "32 test"):
         assert part in text
-    later = "\n".join(describe(task_images, "pets", ["cat", "dog"], [50, 50], 0, first=False))
+    later = "\n".join(describe(schedule, "pets", ["cat", "dog"], [50, 50], 0, first=False))
     assert "network" not in later
     assert "differ" not in later
     assert "probes" not in later

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.support import folders as lessons
+from tests.support import folders
 from torch.utils.data import Dataset, IterableDataset
 
 import lockgate
 from lockgate import ContinualClassifier
-from lockgate.app import classifier
+from lockgate.app import classifier, open_model
 from lockgate.app.audit import audit_run
 from lockgate.app.inspect import inspect_model
 from lockgate.app.model_dir import Model
@@ -31,7 +31,7 @@ SHORT: dict[str, Any] = {**QUICK, "epochs": 3}
 
 
 def pairs(*names: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate([lessons.images(n, 30, seed) for n in names]), np.repeat(names, 30)
+    return np.concatenate([folders.images(n, 30, seed) for n in names]), np.repeat(names, 30)
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +83,13 @@ def test_a_data_set_teaches_what_its_arrays_teach_and_numbers_stay_numbers() -> 
     pairs_ = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
     short = {**QUICK, "epochs": 1}
     one, two = ContinualClassifier(**short).learn(x, y), ContinualClassifier(**short).learn(pairs_)
-    assert lessons.bits(one.path) == lessons.bits(two.path)
+    assert folders.bits(one.folder) == folders.bits(two.folder)
     assert one.tasks == ("task 1",)
     assert set(one.predict(x).tolist()) <= {3, 7}
     assert np.issubdtype(one.predict(x).dtype, np.integer)
 
 
-def test_old_probabilities_are_bit_equal_after_another_lesson_and_saving(
+def test_old_probabilities_are_bit_equal_after_another_task_and_saving(
     model: ContinualClassifier, tmp_path: Path
 ) -> None:
     x, _ = pairs("cat", "dog", "axe", "saw", seed=3)
@@ -99,7 +99,7 @@ def test_old_probabilities_are_bit_equal_after_another_lesson_and_saving(
     assert copy.tasks == ("pets", "tools", "task 3")
     for old, name in zip(before, ("pets", "tools"), strict=True):
         assert np.array_equal(copy.predict_proba(x, name)[:, :4], old)
-    assert audit_run(copy.path).ok
+    assert audit_run(copy.folder).ok
     assert model.tasks == ("pets", "tools"), "the copy is another model"
     with pytest.raises(RunFolderError, match="exists already"):
         model.save(tmp_path / "copy")
@@ -108,7 +108,7 @@ def test_old_probabilities_are_bit_equal_after_another_lesson_and_saving(
 
 @contextmanager
 def saves(monkeypatch: pytest.MonkeyPatch, most: int | None = None) -> Iterator[list[str]]:
-    """Notes the checkpoints that are written, and stops the lesson instead of writing more than ``most``."""
+    """Notes the checkpoints that are written, and stops the task instead of writing more than ``most``."""
     real, written = checkpoint.save, []
 
     def save(folder: Path, kind: checkpoint.Kind, *arguments: Any) -> checkpoint.Checkpoint:
@@ -122,38 +122,38 @@ def saves(monkeypatch: pytest.MonkeyPatch, most: int | None = None) -> Iterator[
         yield written
 
 
-def test_a_stopped_first_lesson_goes_on_when_the_call_is_made_again(
+def test_a_stopped_first_task_goes_on_when_the_call_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, task_images = tmp_path / "model", pairs("cat", "dog")
+    path, pets = tmp_path / "model", pairs("cat", "dog")
     with saves(monkeypatch) as whole:
-        steady = ContinualClassifier(tmp_path / "steady", **SHORT).learn(*task_images)
+        steady = ContinualClassifier(tmp_path / "steady", **SHORT).learn(*pets)
     with saves(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
-        ContinualClassifier(path, **SHORT).learn(*task_images)
+        ContinualClassifier(path, **SHORT).learn(*pets)
     half = ContinualClassifier.load(path, **SHORT)
     assert half.tasks == ()
     with pytest.raises(CheckpointError, match=r"not learnt anything yet; call `learn` first"):
-        half.predict(task_images[0])
+        half.predict(pets[0])
     with saves(monkeypatch) as rest:
-        ContinualClassifier(path, **SHORT).learn(*task_images)
+        ContinualClassifier(path, **SHORT).learn(*pets)
     assert whole == ["fit", "fit", *rest], "it went on where it stood"
-    assert lessons.bits(path) == lessons.bits(steady.path)
+    assert folders.bits(path) == folders.bits(steady.folder)
 
 
-def test_a_first_lesson_killed_before_its_first_checkpoint_can_be_given_again(
+def test_a_first_task_killed_before_its_first_checkpoint_can_be_given_again(
     model: ContinualClassifier, tmp_path: Path
 ) -> None:
     (tmp_path / "model").mkdir()
-    shutil.copy(model.path / "model.yaml", tmp_path / "model")
+    shutil.copy(model.folder / "model.yaml", tmp_path / "model")
     assert ContinualClassifier.load(tmp_path / "model", **SHORT).learn(*pairs("axe", "saw")).tasks == ("task 1",)
 
 
-def test_a_lesson_that_ends_while_the_model_is_opened_leaves_no_mismatch(
+def test_a_task_that_ends_while_the_model_is_opened_leaves_no_mismatch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, _ = pairs("cat", "dog")
     ContinualClassifier(tmp_path / "model", **SHORT).learn(x, np.repeat([3, 7], 30))
-    real = classifier.read_model
+    real = open_model.read_model
 
     def slow(path: Path) -> Model:
         found = real(path)
@@ -161,7 +161,7 @@ def test_a_lesson_that_ends_while_the_model_is_opened_leaves_no_mismatch(
         ContinualClassifier(path, **SHORT).learn(*pairs("axe", "saw"))
         return found
 
-    monkeypatch.setattr(classifier, "read_model", slow)
+    monkeypatch.setattr(open_model, "read_model", slow)
     opened = ContinualClassifier(tmp_path / "model", **SHORT)
     assert opened.tasks == ("task 1",)
     assert opened.classes_.tolist() == [3, 7]
@@ -196,7 +196,7 @@ def test_labels_that_cannot_be_scored_are_refused(model: ContinualClassifier, la
 def test_a_copy_is_whole_whatever_another_process_is_at(
     model: ContinualClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    busy = Path(shutil.copytree(model.path, tmp_path / "busy"))
+    busy = Path(shutil.copytree(model.folder, tmp_path / "busy"))
     with saves(monkeypatch, 2), pytest.raises(KeyboardInterrupt):
         ContinualClassifier(busy, **SHORT).learn(*pairs("tug", "ferry"))
     with (busy / "records.jsonl").open("a") as file:
@@ -204,21 +204,21 @@ def test_a_copy_is_whole_whatever_another_process_is_at(
     (busy / "checkpoints" / ".000099-fit.partial").mkdir()
     copy = ContinualClassifier.load(busy).save(tmp_path / "copies" / "copy")
     names = sorted(str(item.relative_to(copy)) for item in copy.rglob("*") if item.is_dir() or item.parent == copy)
-    end = max(item.name for item in (model.path / "checkpoints").glob("*-task"))
+    end = max(item.name for item in (model.folder / "checkpoints").glob("*-task"))
     assert names == ["checkpoints", f"checkpoints/{end}", "model.yaml", "records.jsonl"]
-    assert (copy / "records.jsonl").read_bytes() == (model.path / "records.jsonl").read_bytes()
-    assert lessons.bits(copy) == lessons.bits(model.path)
-    assert audit_run(copy) == audit_run(model.path)
+    assert (copy / "records.jsonl").read_bytes() == (model.folder / "records.jsonl").read_bytes()
+    assert folders.bits(copy) == folders.bits(model.folder)
+    assert audit_run(copy) == audit_run(model.folder)
     for path in (copy, busy):
         ContinualClassifier.load(path, **SHORT).learn(*pairs("tug", "ferry"))
         assert audit_run(path).ok
-    assert lessons.bits(copy) == lessons.bits(busy), "it learns on as the model itself does"
+    assert folders.bits(copy) == folders.bits(busy), "it learns on as the model itself does"
     assert len(inspect_model(copy)["tasks"]) == 3
 
 
 def test_a_copy_that_fails_leaves_nothing(model: ContinualClassifier, tmp_path: Path) -> None:
-    broken = ContinualClassifier.load(shutil.copytree(model.path, tmp_path / "broken"))
-    records = broken.path / "records.jsonl"
+    broken = ContinualClassifier.load(shutil.copytree(model.folder, tmp_path / "broken"))
+    records = broken.folder / "records.jsonl"
     content = records.read_bytes()
     records.write_bytes(content[:-9])
     with pytest.raises(CheckpointError, match=r"records\.jsonl has .* bytes, but had"):
@@ -252,7 +252,7 @@ def test_mistakes_are_explained(model: ContinualClassifier, tmp_path: Path) -> N
     with pytest.raises(DataError, match="knows 'cat', 'dog' already"):
         model.learn(x, y)
     with pytest.raises(ConfigError, match="'size' was fixed"):
-        ContinualClassifier.load(model.path, size=20).learn(*pairs("tug", "ferry"))
+        ContinualClassifier.load(model.folder, size=20).learn(*pairs("tug", "ferry"))
     with pytest.raises(RunFolderError, match=r"no model\.yaml"):
         ContinualClassifier.load(tmp_path / "nowhere")
 

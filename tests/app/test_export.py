@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.support import folders as lessons
-from tests.support import tiny
+from tests.support import folders, tiny
 
 from lockgate.app import export
 from lockgate.app.export import METADATA, export_run, session
@@ -82,7 +81,7 @@ def test_streams_too_wide_to_be_fused_are_exported_one_by_one_and_answer_alike(m
 
 def test_a_model_is_exported_by_the_names_of_its_tasks(tmp_path, capsys):
     for name, classes in (("first", ("a", "b")), ("second", ("c", "d"))):
-        lessons.teach(tmp_path / "model", lessons.write(tmp_path / name, dict.fromkeys(classes, 20)))
+        folders.teach(tmp_path / "model", folders.write(tmp_path / name, dict.fromkeys(classes, 20)))
     model = open_trained(tmp_path / "model")
     for given, file, task in (
         (["--task", "second"], "task1.pt2", 1),
@@ -105,7 +104,7 @@ def test_a_model_is_exported_by_the_names_of_its_tasks(tmp_path, capsys):
 
 
 def test_a_model_without_probes_cannot_be_checked_and_says_so(tmp_path):
-    lessons.teach(tmp_path / "model", lessons.write(tmp_path / "one", {"a": 20, "b": 20}), probes=0)
+    folders.teach(tmp_path / "model", folders.write(tmp_path / "one", {"a": 20, "b": 20}), probes=0)
     with pytest.raises(LockgateError, match="keeps no images"):
         export_run(tmp_path / "model", 0, "torch")
 
@@ -120,7 +119,7 @@ def test_a_file_that_answers_otherwise_never_gets_its_name(made, tmp_path, monke
 
 
 def test_a_single_image_is_enough_to_check_on(tmp_path):
-    lessons.teach(tmp_path / "model", lessons.write(tmp_path / "one", {"a": 20, "b": 20}), probes=1)
+    folders.teach(tmp_path / "model", folders.write(tmp_path / "one", {"a": 20, "b": 20}), probes=1)
     _, agreement = export_run(tmp_path / "model", 0, "torch")
     assert agreement.ok
 

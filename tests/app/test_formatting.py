@@ -63,7 +63,7 @@ def test_with_probes_of_some_tasks_it_is_said_of_how_many(tmp_path: Path) -> Non
     assert "so were answers where probes are kept." in inspect_text(found)
 
 
-def test_a_first_lesson_has_no_past_to_speak_of(tmp_path: Path) -> None:
+def test_a_first_task_has_no_past_to_speak_of(tmp_path: Path) -> None:
     text = task_text(taught(tmp_path, {"pets": 0}))
     assert "No task given" not in text
     assert "Old answers" not in text

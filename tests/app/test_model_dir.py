@@ -1,4 +1,4 @@
-"""A model folder: lessons one at a time, old answers bit-equal, stopped lessons resumed or dropped, nothing half."""
+"""A model folder: tasks one at a time, old answers bit-equal, stopped tasks resumed or dropped, nothing half."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ PETS, TOOLS, SHIPS = {"cat": 12, "dog": 12}, {"axe": 30, "saw": 10}, {"ferry": 1
 
 
 @pytest.fixture(scope="session")
-def lessons(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lessons")
+def task_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("task_folders")
     for name, classes in (("pets", PETS), ("tools", TOOLS), ("ships", SHIPS)):
         write(folder / name, classes)
     return folder
 
 
 @pytest.fixture(scope="session")
-def _model(lessons: Path) -> Path:
+def _model(task_folders: Path) -> Path:
     """A model of one task, and beside it the same model of two."""
-    one = lessons.parent / f"{lessons.name}-one"
-    teach(one, lessons / "pets")
-    two = Path(shutil.copytree(one, lessons.parent / f"{lessons.name}-two"))
-    teach(two, lessons / "tools")
+    one = task_folders.parent / f"{task_folders.name}-one"
+    teach(one, task_folders / "pets")
+    two = Path(shutil.copytree(one, task_folders.parent / f"{task_folders.name}-two"))
+    teach(two, task_folders / "tools")
     return one
 
 
@@ -62,7 +62,7 @@ def logits(model: Path, task: int) -> torch.Tensor:
 
 
 def stop(model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, saves: int = 3, **changes: Any) -> None:
-    """Begin a lesson and stop it after some checkpoints, before the task ends."""
+    """Begin a task and stop it after some checkpoints, before the task ends."""
     real = checkpoint.save
 
     def failing(*arguments: Any, **named: Any) -> Any:
@@ -78,11 +78,11 @@ def stop(model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, saves: int 
             teach(model, folder, replace(QUICK, epochs=6, **changes))
 
 
-def test_old_answers_are_bit_equal_after_later_lessons(one: Path, two: Path, lessons: Path) -> None:
+def test_old_answers_are_bit_equal_after_later_tasks(one: Path, two: Path, task_folders: Path) -> None:
     before = logits(one, 0)
     assert torch.equal(before, logits(two, 0))
     middle = logits(two, 1)
-    teach(two, lessons / "ships")
+    teach(two, task_folders / "ships")
     assert torch.equal(before, logits(two, 0))
     assert torch.equal(middle, logits(two, 1))
     assert audit_run(two).ok
@@ -93,7 +93,7 @@ def test_a_model_opens_as_something_that_answers(two: Path) -> None:
     trained = open_trained(two)
     assert trained.tasks == ("pets", "tools")
     assert trained.class_names == ("cat", "dog", "axe", "saw")
-    assert trained.owners == (0, 0, 1, 1)
+    assert trained.task_of_class == (0, 0, 1, 1)
     assert (trained.image_size, trained.greyscale) == (8, True)
     x = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
     free = trained.probabilities(x)
@@ -128,10 +128,10 @@ def test_the_audit_needs_no_old_data_and_notices_one_bit(two: Path, sign: Callab
     assert "heads.0.bias" in audit_run(two).broken[0]
 
 
-def test_without_probes_the_audit_compares_tensors_only_and_says_so(tmp_path: Path, lessons: Path) -> None:
+def test_without_probes_the_audit_compares_tensors_only_and_says_so(tmp_path: Path, task_folders: Path) -> None:
     model = tmp_path / "model"
     for name in ("pets", "tools"):
-        teach(model, lessons / name, probes=0)
+        teach(model, task_folders / name, probes=0)
     assert all(len(kept) == 0 for _, kept in read_model(model).kept())
     verdict = audit_run(model)
     assert (verdict.ok, verdict.logits) == (True, 0)
@@ -142,62 +142,62 @@ def test_without_probes_the_audit_compares_tensors_only_and_says_so(tmp_path: Pa
 
 
 @pytest.mark.parametrize("saves", [1, 5])
-def test_a_stopped_lesson_given_again_ends_with_the_bits_of_one_never_stopped(
-    one: Path, lessons: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: int
+def test_a_stopped_task_given_again_ends_with_the_bits_of_one_never_stopped(
+    one: Path, task_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: int
 ) -> None:
     steady = Path(shutil.copytree(one, tmp_path / "steady"))
-    teach(steady, lessons / "tools", replace(QUICK, epochs=6))
-    stop(one, lessons / "tools", monkeypatch, saves)
+    teach(steady, task_folders / "tools", replace(QUICK, epochs=6))
+    stop(one, task_folders / "tools", monkeypatch, saves)
     assert [task.name for task in read_model(one).tasks] == ["pets"], "as it was before"
-    teach(one, lessons / "tools", replace(QUICK, epochs=6))
+    teach(one, task_folders / "tools", replace(QUICK, epochs=6))
     assert bits(one) == bits(steady)
     tools = [r["epoch"] for r in read_records(one / "records.jsonl") if r["event"] == "epoch" and r["task"] == 1]
     assert tools == list(range(6)), "no epoch twice"
 
 
-def test_another_lesson_drops_the_stopped_one(
-    one: Path, lessons: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_task_drops_the_stopped_one(
+    one: Path, task_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steady = Path(shutil.copytree(one, tmp_path / "steady"))
-    teach(steady, lessons / "ships")
-    stop(one, lessons / "tools", monkeypatch)
-    teach(one, lessons / "ships")
+    teach(steady, task_folders / "ships")
+    stop(one, task_folders / "tools", monkeypatch)
+    teach(one, task_folders / "ships")
     assert [task.name for task in read_model(one).tasks] == ["pets", "ships"]
     assert bits(one) == bits(steady)
     assert not list((one / "checkpoints").glob("*-fit"))
 
 
-def test_a_stopped_lesson_with_another_schedule_begins_anew(
-    one: Path, lessons: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stopped_task_with_another_schedule_begins_anew(
+    one: Path, task_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steady = Path(shutil.copytree(one, tmp_path / "steady"))
-    teach(steady, lessons / "tools")
-    stop(one, lessons / "tools", monkeypatch)
-    teach(one, lessons / "tools")
+    teach(steady, task_folders / "tools")
+    stop(one, task_folders / "tools", monkeypatch)
+    teach(one, task_folders / "tools")
     assert bits(one) == bits(steady)
 
 
-def test_a_first_lesson_that_was_stopped_can_be_followed_by_any_other(
-    tmp_path: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_first_task_that_was_stopped_can_be_followed_by_any_other(
+    tmp_path: Path, task_folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tmp_path / "model"
-    stop(model, lessons / "pets", monkeypatch, seed=1)
+    stop(model, task_folders / "pets", monkeypatch, seed=1)
     with pytest.raises(CheckpointError, match="has not learnt a task yet"):
         read_model(model)
-    teach(model, lessons / "tools", replace(QUICK, seed=2, width=6))
+    teach(model, task_folders / "tools", replace(QUICK, seed=2, width=6))
     assert read_model(model).experiment.seed == 2
     assert [task.name for task in read_model(model).tasks] == ["tools"]
 
 
-def test_what_the_model_knows_it_is_not_taught_again(two: Path, lessons: Path, tmp_path: Path, tree: Tree) -> None:
+def test_what_the_model_knows_it_is_not_taught_again(two: Path, task_folders: Path, tmp_path: Path, tree: Tree) -> None:
     before = tree(two)
     mixed = write(tmp_path / "mixed", {"bird": 5, "dog": 5})
     with pytest.raises(DataError, match=r"knows 'dog' already, from the task 'pets'.*locked"):
         teach(two, mixed)
     with pytest.raises(DataError, match=r"a task called 'pets' already.*--name"):
-        teach(two, lessons / "ships", name="pets")
+        teach(two, task_folders / "ships", name="pets")
     with pytest.raises(ConfigError, match="'size' was fixed as 8"):
-        teach(two, lessons / "ships", replace(QUICK, size=16))
+        teach(two, task_folders / "ships", replace(QUICK, size=16))
     (mixed / "dog" / "000.png").write_text("broken")
     shutil.rmtree(mixed / "bird")
     (mixed / "dog").rename(mixed / "fox")
@@ -216,7 +216,7 @@ def test_a_single_class_can_be_a_later_task_of_a_model_with_a_memory(one: Path, 
     assert open_trained(one).class_names[-1] == "forklift"
 
 
-def test_a_failed_first_lesson_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_first_task_leaves_nothing(tmp_path: Path) -> None:
     few = write(tmp_path / "few", {"a": 5, "b": 1})
     with pytest.raises(DataError, match=r"Too few images of b \(1\)"):
         teach(tmp_path / "model", few)
@@ -227,51 +227,51 @@ def test_a_failed_first_lesson_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-def test_a_model_in_use_is_refused_at_once(one: Path, lessons: Path) -> None:
+def test_a_model_in_use_is_refused_at_once(one: Path, task_folders: Path) -> None:
     with ModelFolder(one).held(), pytest.raises(RunFolderError, match="in use by another process"):
-        teach(one, lessons / "tools")
+        teach(one, task_folders / "tools")
 
 
-def test_a_model_wants_a_folder_of_its_own(finished: Path, one: Path, lessons: Path, tmp_path: Path) -> None:
+def test_a_model_wants_a_folder_of_its_own(finished: Path, one: Path, task_folders: Path, tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="holds a run"):
-        teach(finished, lessons / "pets")
+        teach(finished, task_folders / "pets")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
     with pytest.raises(RunFolderError, match="not empty and not a model"):
-        teach(tmp_path / "full", lessons / "pets")
+        teach(tmp_path / "full", task_folders / "pets")
     with pytest.raises(RunFolderError, match="not a run folder"):
         resume(one)
 
 
-def test_a_damaged_file_is_named_and_nothing_is_changed(one: Path, lessons: Path, tree: Tree) -> None:
+def test_a_damaged_file_is_named_and_nothing_is_changed(one: Path, task_folders: Path, tree: Tree) -> None:
     end = ModelFolder(one).end()
     assert end is not None
     file = end.path / "probes.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     before = tree(one)
-    for use in (read_model, inspect_model, audit_run, open_trained, lambda path: teach(path, lessons / "tools")):
+    for use in (read_model, inspect_model, audit_run, open_trained, lambda path: teach(path, task_folders / "tools")):
         with pytest.raises(CheckpointError, match=r"probes\.safetensors is damaged"):
             use(one)
     assert tree(one) == before
 
 
-def test_a_model_without_memory_wants_the_task(tmp_path: Path, lessons: Path) -> None:
+def test_a_model_without_memory_wants_the_task(tmp_path: Path, task_folders: Path) -> None:
     model = tmp_path / "model"
     settings = replace(QUICK, memory="none", options={})
-    teach(model, lessons / "pets", settings)
+    teach(model, task_folders / "pets", settings)
     x = torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
     assert open_trained(model).ask(x)[0][0].task == "pets", "with one task there is nothing to find"
-    teach(model, lessons / "tools", settings)
+    teach(model, task_folders / "tools", settings)
     with pytest.raises(UnknownNameError, match=r"keeps no memory.*'pets', 'tools'"):
         open_trained(model).ask(x)
     assert open_trained(model).ask(x, 1)[0][0].task == "tools"
     assert audit_run(model).ok
 
 
-def test_a_model_can_remember_by_generators(tmp_path: Path, lessons: Path) -> None:
+def test_a_model_can_remember_by_generators(tmp_path: Path, task_folders: Path) -> None:
     gan = {"gan": {"width": 0.02, "iterations": 2, "critic_steps": 1, "batch_size": 8}}
     for name in ("pets", "tools"):
-        teach(tmp_path / "model", lessons / name, replace(QUICK, memory="generative", options=gan))
+        teach(tmp_path / "model", task_folders / name, replace(QUICK, memory="generative", options=gan))
     found = inspect_model(tmp_path / "model")
     assert found["memory"]["images"] == 0
     assert found["bytes"]["memory"] > 0
@@ -294,4 +294,4 @@ def test_inspection_adds_up(two: Path) -> None:
 def test_the_description_of_a_model_is_plain_yaml(two: Path) -> None:
     described = yaml.safe_load((two / "model.yaml").read_text())
     assert described["data"]["image_size"] == 8
-    assert described["runtime"]["threads"] >= 1  # fixed at the first lesson: bits depend on it
+    assert described["runtime"]["threads"] >= 1  # fixed at the first task: bits depend on it

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.support import folders as lessons
+from tests.support import folders
 
 from lockgate.app.trained import open_trained
 from lockgate.config import DataConfig, Experiment, ModelConfig, OptimConfig
@@ -28,7 +28,7 @@ def test_names_are_in_the_order_of_predictions(finished: Path) -> None:
 def test_a_run_answers_where_its_data_are_not(tmp_path: Path) -> None:
     data = tmp_path / "data"
     for seed, split in enumerate(("train", "test")):
-        lessons.write(data / split, dict.fromkeys("abcd", 10), seed)
+        folders.write(data / split, dict.fromkeys("abcd", 10), seed)
     experiment = Experiment(
         method="ccgn-episodic",
         dataset="folder",

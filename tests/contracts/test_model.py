@@ -1,4 +1,4 @@
-"""A lesson killed at ten instants: the model loads, answers as before, and learns the task in the end, same bits."""
+"""A task killed at ten instants: the model loads, answers as before, and learns the task in the end, same bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 KILLER = Path(__file__).parents[1] / "support" / "model_killer.py"
 
 
-def test_a_lesson_killed_at_ten_instants_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+def test_a_task_killed_at_ten_instants_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     command = [sys.executable, str(KILLER), str(tmp_path), "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -18,11 +18,11 @@ def test_a_lesson_killed_at_ten_instants_leaves_the_model_as_it_was(tmp_path: Pa
     assert len(found["kills"]) == 10, found["kills"]
     assert found["changed"] == []
     assert found["half"], "a half-learnt task was there all the time"
-    assert found["same"], "given again, the lesson ends with the bits of one never killed"
+    assert found["same"], "given again, the task ends with the bits of one never killed"
     assert found["audit"]
     assert "nothing yet" in found["first"]
     assert found["first same"]
-    assert found["other"] == ["pets", "ships"], "another lesson drops the half-learnt task"
+    assert found["other"] == ["pets", "ships"], "another task drops the half-learnt task"
     assert found["other audit"]
     assert "in use by another process" in found["refused"]["told"]
     assert found["refused"]["first was at work"]

@@ -1,4 +1,4 @@
-"""Images an owner brings: looked at, brought to one form, and refused with a reason."""
+"""Images a user brings: looked at, brought to one form, and refused with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_folder_is_surveyed_and_read_in_the_order_of_names(tmp_path: Path) -> 
     assert np.array_equal(read.x[:, 0], np.concatenate([images("cat", 3), images("dog", 2)]))
 
 
-def test_one_colour_image_makes_a_lesson_colour_and_sizes_are_the_median_of_shorter_sides(tmp_path: Path) -> None:
+def test_one_colour_image_makes_a_task_colour_and_sizes_are_the_median_of_shorter_sides(tmp_path: Path) -> None:
     folder = write(tmp_path / "pets", {"cat": 1})
     Image.new("RGB", (30, 20), "red").save(folder / "cat" / "red.jpg")
     Image.new("L", (90, 64)).save(folder / "cat" / "grey.png")
@@ -42,7 +42,7 @@ def test_every_bad_image_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("make", "why"), [("nothing", "is not a folder"), ("flat", "has no sub-folders")])
-def test_what_is_no_lesson_is_refused_with_the_layout_wanted(tmp_path: Path, make: str, why: str) -> None:
+def test_what_is_no_task_is_refused_with_the_layout_wanted(tmp_path: Path, make: str, why: str) -> None:
     if make == "flat":
         (tmp_path / "flat").mkdir()
         (tmp_path / "flat" / "a.png").touch()
@@ -69,10 +69,13 @@ def test_numbers_of_other_types_are_scaled_to_bytes(kind: type) -> None:
     [
         (np.full((2, 4, 4), 2.0), "run from 2 to 2"),
         (np.full((2, 4, 4), -1), "run from -1"),
-        (np.full((2, 4, 4), np.nan), "run from nan"),
+        (np.full((2, 4, 4), np.nan), "NaN or infinity"),
         (np.full((2, 4, 4), 300), "to 300"),
         (np.zeros((2, 4)), r"shape \(2, 4\)"),
-        (np.zeros((0, 4, 4)), "N > 0"),
+        (np.zeros((0, 4, 4)), "none of them 0"),
+        (np.zeros((4, 4, 0)), "none of them 0"),
+        (np.zeros((2, 4, 4), complex), "Complex data not supported"),
+        (np.zeros((2, 4, 4), object), "of type object"),
         (np.zeros((2, 4, 4, 4)), "one channel"),
     ],
 )
@@ -81,7 +84,7 @@ def test_arrays_that_are_no_images_are_refused(array: np.ndarray, why: str) -> N
         as_pixels(array)
 
 
-def test_arrays_are_squeezed_like_files(tmp_path: Path) -> None:
+def test_arrays_are_resized_like_files(tmp_path: Path) -> None:
     colour = np.random.default_rng(0).integers(0, 256, (2, 12, 10, 3), np.uint8)
     (tmp_path / "all" / "thing").mkdir(parents=True)
     for i, image in enumerate(colour):
@@ -99,9 +102,9 @@ def test_labels_are_numbers_or_text_one_an_image() -> None:
     assert (text.classes, text.y.tolist(), text.integers) == (("a", "b"), [1, 0, 1, 1], False)
     with pytest.raises(DataError, match="one for each of the 4"):
         ArrayImages(x, np.array([1, 2]))
-    with pytest.raises(DataError, match="whole numbers or text"):
+    with pytest.raises(DataError, match="all whole numbers or all text"):
         ArrayImages(x, np.array([0.5, 1, 2, 3]))
     for given, wanted in ([7, 3, 7, 3], ("3", "7")), (["b", "a", "b", "b"], ("a", "b")):
         assert ArrayImages(x, np.array(given, dtype=object)).classes == wanted
-    with pytest.raises(DataError, match="Labels are of type int, str; wanted whole numbers or text"):
+    with pytest.raises(DataError, match="Labels are of type int, str; wanted all whole numbers or all text"):
         ArrayImages(x, np.array([1, "a", 2, "b"], dtype=object))

@@ -20,7 +20,7 @@ TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
 
 @pytest.fixture(scope="module")
-def describe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[str, str]]]:
+def transcript(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[str, str]]]:
     """What was typed, with what was printed."""
     folder = tmp_path_factory.mktemp("empty")
     names: dict[str, Any] = {}
@@ -52,22 +52,22 @@ def shell(line: str) -> None:
         target.write_text(printed.getvalue())
 
 
-def printed(describe: list[tuple[str, str]], start: str) -> list[str]:
-    return [text for typed, text in describe if typed.startswith(start)]
+def printed(transcript: list[tuple[str, str]], start: str) -> list[str]:
+    return [text for typed, text in transcript if typed.startswith(start)]
 
 
-def test_three_lessons_leave_old_answers_bit_equal_and_the_model_good(describe: list[tuple[str, str]]) -> None:
-    lessons = printed(describe, "lockgate learn")
-    assert len(lessons) == 3
-    assert "logits of 2 past tasks are bit-equal" in lessons[-1]
-    assert "No task given" in lessons[-1]
-    assert len([typed for typed, _ in describe if typed.startswith("cmp ")]) == 3, "cmp fails where a bit differs"
-    assert "the logits of 3 tasks are bit-equal" in printed(describe, "lockgate audit")[0]
-    assert "3 tasks, 10 classes" in printed(describe, "lockgate inspect")[0]
+def test_three_tasks_leave_old_answers_bit_equal_and_the_model_good(transcript: list[tuple[str, str]]) -> None:
+    learnt = printed(transcript, "lockgate learn")
+    assert len(learnt) == 3
+    assert "logits of 2 past tasks are bit-equal" in learnt[-1]
+    assert "No task given" in learnt[-1]
+    assert len([typed for typed, _ in transcript if typed.startswith("cmp ")]) == 3, "cmp fails where a bit differs"
+    assert "the logits of 3 tasks are bit-equal" in printed(transcript, "lockgate audit")[0]
+    assert "3 tasks, 10 classes" in printed(transcript, "lockgate inspect")[0]
 
 
-def test_the_model_knows_images_it_has_not_seen(describe: list[tuple[str, str]]) -> None:
-    _, text = describe[-1]
+def test_the_model_knows_images_it_has_not_seen(transcript: list[tuple[str, str]]) -> None:
+    _, text = transcript[-1]
     scores = [[float(number) for number in re.findall(r"0\.\d+|1\.000", line)] for line in text.splitlines()]
     assert len(scores) == 3
     for given, found in scores:

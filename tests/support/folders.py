@@ -1,4 +1,4 @@
-"""Small lessons for models that grow: folders of PNG files, each class a pattern of its own under noise."""
+"""Small tasks for models that grow: folders of PNG files, each class a pattern of its own under noise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(folder: Path, classes: Mapping[str, int], seed: int = 0) -> Path:
 
 
 def teach(model: Path, folder: Path, settings: UserSettings = QUICK, probes: int = 6, name: str = "") -> Model:
-    """A lesson, without a word."""
+    """Learn one more task, without a word."""
     return learn(model, FolderImages(folder), name or folder.name, settings, probes, log=lambda _: None, quiet=True)
 
 

@@ -1,4 +1,4 @@
-"""Kill a lesson with SIGKILL again and again; after each kill the model must load and answer as before.
+"""Kill the learning of a task with SIGKILL again and again; after each kill the model must load and answer as before.
 
     python model_killer.py FOLDER KILLS
 
@@ -82,7 +82,7 @@ def main(folder: Path, kills: int) -> None:
     ships = write(folder / "ships", {"ferry": 12, "tug": 12})
     rng = random.Random(0)
     model, reference = folder / "model", folder / "reference"
-    # The first lesson, killed at three instants: there is no model yet, and it can still be taught.
+    # The first task, killed at three instants: there is no model yet, and it can still be taught.
     loads = []
     for seconds in (0.02, 0.08, 0.15):
         if "learnt" not in loads:

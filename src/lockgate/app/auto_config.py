@@ -1,9 +1,9 @@
-"""What a model that grows is made of when its owner says little: choices from the images, and why.
+"""What a model that grows is made of when its user says little: choices from the images, and why.
 
 | | choice |
 |---|---|
 | image size | the median of the shorter sides, at most 32, in steps of 4 |
-| channels | one if all images of the first lesson are grey, else three |
+| channels | one if all images of the first task are grey, else three |
 | batch | 16 images; 32 from 1,000 training images on, 64 from 4,000 |
 | epochs | as many as make 400 steps, but at least 8 and at most 60 |
 | sparsity | sets in as the class loss falls |
@@ -13,6 +13,7 @@ Layers grow, because nobody knows how many tasks will come.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -42,7 +43,7 @@ _RESNET: dict[str, Any] = {"gate_lr": 5.0, "anneal": 0.35, "open_bias": 2.5}
 
 @dataclass(frozen=True)
 class UserSettings:
-    """What the owner asked for; None: choose. The first lesson fixes all but epochs, batch and device."""
+    """What the user asked for; None: choose. The first task fixes all but epochs, batch and device."""
 
     memory: Memory | None = None
     size: int | None = None
@@ -56,6 +57,29 @@ class UserSettings:
     device: str | None = None
 
 
+WHOLE = ("size", "width", "keep", "seed", "epochs", "batch_size")
+TEXT = ("memory", "backbone", "device")
+
+
+def checked(settings: UserSettings) -> UserSettings:
+    """The settings, with NumPy's whole numbers as Python's; raises for every one of another type."""
+    problems: list[str] = []
+    whole: dict[str, Any] = {}
+    for name in (*WHOLE, *TEXT):
+        value = getattr(settings, name)
+        if value is None or (name in TEXT and isinstance(value, str)):
+            continue
+        if name in WHOLE and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+            whole[name] = int(value)
+            continue
+        problems.append(f"'{name}' must be {'text' if name in TEXT else 'a whole number'}. Got {value!r} instead.")
+    if not isinstance(settings.options, Mapping):
+        problems.append(f"'options' must be a group of keys. Got {settings.options!r} instead.")
+    if problems:
+        raise ConfigError(problems)
+    return replace(settings, **whole)
+
+
 def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment:
     """The experiment of a new model."""
     if settings.memory is not None and settings.memory not in METHODS:
@@ -64,7 +88,7 @@ def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment
     _refuse_keep(settings, memory)
     method = METHODS[memory]
     values = short(method, "folder").to_dict()
-    # None is the only word for "choose": a 0 is a wish too, which the bounds of the config refuse.
+    # None is the only word for "choose": a 0 is a setting too, which the bounds of the config refuse.
     backbone = "simple_cnn" if settings.backbone is None else settings.backbone
     size = min(LARGEST, max(SMALLEST, stats.side // STEP * STEP)) if settings.size is None else settings.size
     options: dict[str, Any] = _RESNET if backbone == "resnet18" else {}
@@ -85,7 +109,7 @@ def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment
 
 
 def _refuse_keep(settings: UserSettings, memory: str) -> None:
-    """Raise for a ``keep`` that would not be kept to: these are the owner's images."""
+    """Raise for a ``keep`` that would not be kept to: these are the user's images."""
     keep, buffer = settings.keep, settings.options.get("buffer")
     problem = ""
     if memory != "episodic":
@@ -102,7 +126,7 @@ def _refuse_keep(settings: UserSettings, memory: str) -> None:
 
 
 def refuse_changes(settings: UserSettings, model: Experiment) -> None:
-    """Raise for wishes that differ from what the first lesson fixed."""
+    """Raise for settings that differ from what the first task fixed."""
     memory = next(name for name, method in METHODS.items() if method == model.method)
     fixed: dict[str, tuple[Any, Any]] = {
         "memory": (settings.memory, memory),
@@ -118,16 +142,16 @@ def refuse_changes(settings: UserSettings, model: Experiment) -> None:
     given = [name for name, _ in leaves(settings.options) if name in wanted]
     fixed |= {f"options.{name}": (wanted[name], now.get(name)) for name in given}
     problems += [
-        f"'{name}' was fixed as {was} when the model was made. Got {wish} instead; leave it out, or make a new model."
-        for name, (wish, was) in fixed.items()
-        if wish is not None and wish != was
+        f"'{name}' was fixed as {was} when the model was made. Got {asked} instead; leave it out, or make a new model."
+        for name, (asked, was) in fixed.items()
+        if asked is not None and asked != was
     ]
     if problems:
         raise ConfigError(problems)
 
 
 def for_task(model: Experiment, settings: UserSettings, images: int) -> Experiment:
-    """The model's experiment with the schedule of a lesson of ``images`` training images."""
+    """The model's experiment with the schedule of a task of ``images`` training images."""
     batch = settings.batch_size
     if batch is None:
         batch = next(size for least, size in BATCHES if images >= least)
@@ -142,7 +166,7 @@ def for_task(model: Experiment, settings: UserSettings, images: int) -> Experime
 
 
 def describe(
-    task_images: Experiment,
+    schedule: Experiment,
     name: str,
     classes: Sequence[str],
     counts: Sequence[int],
@@ -152,16 +176,16 @@ def describe(
     """The choices in words."""
     lines = [f"task {name!r}: {sum(counts)} images of {len(classes)} classes ({_some(classes)})"]
     if first:
-        size, grey = task_images.data.image_size, task_images.data.greyscale
-        lines.append(f"  images: squeezed to {size}x{size}, {'grey' if grey else 'colour'}; fixed for this model")
-        width = f" {task_images.model.width} wide" if task_images.model.width else ""
-        lines.append(f"  network: {task_images.backbone}{width}, method {task_images.method}; fixed for this model")
-        if task_images.method == METHODS["episodic"]:
-            kept = task_images.options["buffer"]
+        size, grey = schedule.data.image_size, schedule.data.greyscale
+        lines.append(f"  images: resized to {size}x{size}, {'grey' if grey else 'colour'}; fixed for this model")
+        width = f" {schedule.model.width} wide" if schedule.model.width else ""
+        lines.append(f"  network: {schedule.backbone}{width}, method {schedule.method}; fixed for this model")
+        if schedule.method == METHODS["episodic"]:
+            kept = schedule.options["buffer"]
             lines.append(f"  memory: up to {kept} of your images are kept inside the model, to tell tasks apart")
-        if task_images.method == METHODS["none"]:
+        if schedule.method == METHODS["none"]:
             lines.append("  memory: none, so you must say the task when you ask")
-    lines.append(f"  schedule: {task_images.epochs} epochs, {task_images.optim.batch_size} images a step")
+    lines.append(f"  schedule: {schedule.epochs} epochs, {schedule.optim.batch_size} images a step")
     if class_weights(counts):
         lines.append(f"  classes differ in size ({min(counts)} to {max(counts)}): each counts the same in the loss")
     if probes:

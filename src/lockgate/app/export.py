@@ -90,14 +90,14 @@ def answering(trained: Trained, task: int | None) -> nn.Module:
 def metadata(trained: Trained, task: int | None) -> dict[str, str]:
     """What a file says about itself; lists are JSON."""
     classes = trained.class_names if task is None else trained.classes[task]
-    owners = [owner for owner in trained.owners if task in (None, owner)]
+    task_of_class = [t for t in trained.task_of_class if task in (None, t)]
     return {
         "lockgate": __version__,
         "input": f"{INPUT}: uint8 (batch >= 1, {', '.join(map(str, trained.learner.image_shape))})",
         "output": f"{OUTPUT}: float32 (batch, {len(classes)}), the largest is the answer",
         "inference": "logits" if task is not None else inference_of(trained.learner),
         "classes": json.dumps(list(classes)),
-        "task_of_class": json.dumps(owners),
+        "task_of_class": json.dumps(task_of_class),
         "tasks": json.dumps(list(trained.tasks)),
     }
 

@@ -28,7 +28,7 @@ def inspect_text(found: dict[str, Any]) -> str:
 
 
 def task_text(found: dict[str, Any]) -> str:
-    """What a lesson came to, right after it."""
+    """What learning a task came to, right after it."""
     *past, new = found["tasks"]
     lines = [
         f"Learnt {new['name']!r}: accuracy {formatting.score(new['accuracy'])} on images held out, the task given."

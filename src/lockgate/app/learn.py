@@ -1,8 +1,9 @@
-"""``lockgate learn``: one more lesson for a model, from what the owner said and what the images say."""
+"""``lockgate learn``: one more task for a model, from what the user asked for and what the images say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import numbers
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ import torch
 
 from lockgate.app import auto_config
 from lockgate.app.auto_config import UserSettings
-from lockgate.app.model_dir import Model, ModelFolder, TaskInfo, learn_task, read_model
+from lockgate.app.model_dir import Model, ModelFolder, TaskInfo, is_model, learn_task, read_model
 from lockgate.data.task_images import TaskImages
-from lockgate.errors import ConfigError, DataError
+from lockgate.errors import ConfigError, DataError, RunFolderError
 
 PROBES = 32
 """Test images of each task that a model keeps, to prove that its answers have not changed."""
@@ -27,13 +28,19 @@ def learn(
     command: str = "lockgate learn",
     log: Callable[[str], None] = print,
     quiet: bool = False,
+    known: Sequence[str] = (),
 ) -> Model:
-    """Teach the model in ``path`` the task ``name``; the first lesson makes it. Choices are told through ``say``."""
-    if probes < 0:
-        raise ConfigError([f"'probes' must be at least 0. Got {probes} instead."])
+    """Teach the model in ``path`` the task ``name``; the first task makes it. Choices are told through ``log``.
+
+    ``known`` are the tasks that the caller knows the model to have learnt: where they are not, nothing is begun.
+    """
+    settings, probes = auto_config.checked(settings), _checked_probes(probes)
     folder = ModelFolder(path)
+    if known and not is_model(path):
+        refuse_lost_tasks(path, known, ())
     with folder.held():
         model = read_model(path) if folder.end() else None
+        refuse_lost_tasks(path, known, [task.name for task in model.tasks] if model else ())
         if model:
             auto_config.refuse_changes(settings, model.experiment)
             experiment = model.experiment
@@ -60,6 +67,31 @@ def learn(
         return read_model(path)
 
 
+def refuse_lost_tasks(path: Path, known: Sequence[str], now: Sequence[str]) -> None:
+    """Raise if a model no longer has all the tasks it is ``known`` to have learnt: a new one would hide the loss."""
+    lost = [name for name in known if name not in now]
+    if not lost:
+        return
+    names = ", ".join(map(repr, lost))
+    if not is_model(path):
+        raise RunFolderError(
+            f"The model in {path} is gone, and with it what it had learnt: {names}. Nothing was begun there. Put the "
+            "folder back, or make a new model."
+        )
+    raise RunFolderError(
+        f"The model in {path} has lost {names}: something else has changed or replaced it. Nothing was changed. Put "
+        "the folder back, or open what is there now with `ContinualClassifier.load`."
+    )
+
+
+def _checked_probes(probes: int) -> int:
+    if not isinstance(probes, numbers.Integral) or isinstance(probes, bool):
+        raise ConfigError([f"'probes' must be a whole number. Got {probes!r} instead."])
+    if probes < 0:
+        raise ConfigError([f"'probes' must be at least 0. Got {probes} instead."])
+    return int(probes)
+
+
 def _refuse_known(model: Model | None, task_images: TaskImages, name: str, needs_task: bool) -> None:
     """What a model knows it cannot be taught again: the filters that know it are locked."""
     for task in model.tasks if model else ():
@@ -68,7 +100,7 @@ def _refuse_known(model: Model | None, task_images: TaskImages, name: str, needs
             raise DataError(
                 f"The model knows {', '.join(map(repr, again))} already, from the task {task.name!r}. What it has "
                 "learnt is locked, so that its answers can never change; it cannot be taught a class twice. Leave "
-                "these folders out, or give other names to what is something else."
+                "these classes out, or give other names to what is something else."
             )
         if task.name == name:
             raise DataError(f"The model knows a task called {name!r} already. Give this one another name (--name).")

@@ -1,10 +1,11 @@
-"""A model that grows with its owner: a folder like a run's, in which tasks come one at a time.
+"""A model that grows: a folder like a run's, in which tasks come one at a time.
 
     model.yaml  records.jsonl  checkpoints/  .lock
 
 What the model is stands in its newest end of a task: the learner, the names of its tasks and classes, and the probes
 (a few test images of each task, to prove later that answers have not changed) are one checkpoint, there whole or not at
-all. A lesson that was stopped leaves checkpoints inside a task behind it. Nothing but the same lesson looks at them.
+all. A task that was stopped leaves checkpoints of its middle behind. Nothing but the same task, given again, looks at
+them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class ModelFolder(RunFolder):
     @property
     def advice(self) -> str:
         """What to do when training has diverged."""
-        return "Look for broken images, or give the lesson another number of epochs or batch size: it begins anew then."
+        return "Look for broken images, or give the task another number of epochs or batch size: it begins anew then."
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -77,7 +78,7 @@ class ModelFolder(RunFolder):
         return checkpoint.newest_end(self.checkpoints)
 
     def drop_unfinished(self) -> None:
-        """Remove what is left of lessons that did not come to their end, or that did and need it no more."""
+        """Remove what is left of tasks that did not come to their end, or that did and need it no more."""
         checkpoint.drop_partial(self.checkpoints)
         for point in checkpoint.found(self.checkpoints):
             if point.kind == "fit":
@@ -164,8 +165,8 @@ def learn_task(
 ) -> None:
     """Learn one more task, in a folder that this process holds.
 
-    ``experiment`` is the model's own, with this lesson's schedule. A lesson that was stopped goes on where it stood if
-    it is the same to the last pixel; any other drops what was left of it.
+    ``experiment`` is the model's own, with this task's schedule. A task that was stopped goes on where it stood if it
+    is the same to the last pixel; any other drops what was left of it.
     """
     before = model.kept() if model else []
     scenario = grow(before, data, new.classes, experiment.scenario.held_out, probes, experiment.seed)
@@ -173,7 +174,7 @@ def learn_task(
     kept = [*(examples for _, examples in before), scenario.tasks[-1].audit_images]
     tasks = [*(model.tasks if model else ()), new]
     extra_state = ExtraState(
-        {"model": {"tasks": [asdict(task) for task in tasks], "lesson": digest}}, {"probes": _flat(kept)}
+        {"model": {"tasks": [asdict(task) for task in tasks], "digest": digest}}, {"probes": _flat(kept)}
     )
     start = _start(folder, digest)
     fabric = make_fabric(experiment)
@@ -183,14 +184,14 @@ def learn_task(
 
 
 def _start(folder: ModelFolder, digest: str) -> Checkpoint | None:
-    """Where the lesson goes on: inside it if it was stopped there, else at the end of the task before."""
+    """Where the task goes on: inside it if it was stopped there, else at the end of the task before."""
     points = checkpoint.found(folder.checkpoints)
     if points and points[-1].kind == "fit":
         try:
-            if points[-1].manifest()["meta"]["model"]["lesson"] == digest:
+            if points[-1].manifest()["meta"]["model"].get("digest") == digest:
                 return points[-1]
         except CheckpointError:
-            pass  # half a lesson is not worth an error: it begins anew
+            pass  # half a task is not worth an error: it begins anew
     folder.drop_unfinished()
     return folder.end()
 
@@ -204,7 +205,7 @@ def _known(entry: dict[str, Any]) -> TaskInfo:
 
 
 def _digest(experiment: Experiment, data: Arrays, new: TaskInfo, probes: int) -> str:
-    """SHA-256 of everything that decides what a lesson comes to."""
+    """SHA-256 of everything that decides what a task comes to."""
     description = {**experiment.to_dict(), "runtime": None, "task": asdict(new), "probes": probes}
     sha = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
     sha.update(data.x.tobytes())

@@ -52,7 +52,7 @@ class Trained:
         return tuple(name for names in self.classes for name in names)
 
     @property
-    def owners(self) -> tuple[int, ...]:
+    def task_of_class(self) -> tuple[int, ...]:
         """For every class of ``class_names``, its task."""
         return tuple(task for task, names in enumerate(self.classes) for _ in names)
 
@@ -99,16 +99,16 @@ class Trained:
         if task is None:
             return found
         every = found.new_zeros(len(found), len(self.class_names))
-        every[:, torch.tensor(self.owners) == task] = found
+        every[:, torch.tensor(self.task_of_class) == task] = found
         return every
 
     def ask(self, x: Tensor, task: int | None = None, top: int = 1) -> list[list[Answer]]:
         """For each image of ``x`` (B, C, H, W) uint8, its ``top`` most probable classes, the best first."""
         values, index = self.probabilities(x, task).sort(dim=1, descending=True, stable=True)
-        names, owners = self.class_names, self.owners
+        names, task_of = self.class_names, self.task_of_class
         count = top if task is None else min(top, len(self.classes[task]))
         return [
-            [Answer(names[i], self.tasks[owners[i]], value) for i, value in zip(order[:count], row, strict=False)]
+            [Answer(names[i], self.tasks[task_of[i]], value) for i, value in zip(order[:count], row, strict=False)]
             for order, row in zip(index.tolist(), values.tolist(), strict=True)
         ]
 

@@ -1,6 +1,6 @@
-"""Images that an owner brings for one more task: looked at first, then read at the size the model works at.
+"""Images that a user brings for one more task: looked at first, then read at the size the model works at.
 
-A lesson comes as a folder with one sub-folder per class, or as an array with its labels. Both are squeezed to squares
+A task comes as a folder with one sub-folder per class, or as an array with its labels. Both are resized to squares
 by the same rule (``data/images.py``).
 """
 
@@ -78,7 +78,7 @@ class FolderImages:
         return ImageStats(int(np.median(sides)) if sides else 1, bool(modes) and modes <= GREY)
 
     def read(self, size: int, greyscale: bool) -> Arrays:
-        """All images, squeezed to squares; every bad one is named."""
+        """All images, resized to squares; every bad one is named."""
         return read_split(self.folder, self.classes, size, greyscale)
 
 
@@ -94,7 +94,10 @@ class ArrayImages:
         self.integers = bool(np.issubdtype(labels.dtype, np.integer))
         if not self.integers and labels.dtype.kind != "U":
             kinds = ", ".join(sorted({type(label).__name__ for label in labels.tolist()}))
-            raise DataError(f"Labels are of type {kinds}; wanted whole numbers or text. Turn them into one of these.")
+            what = f"{kinds}, which is continuous" if labels.dtype.kind == "f" else kinds
+            raise DataError(
+                f"Labels are of type {what}; wanted all whole numbers or all text. Turn them into one of these."
+            )
         names, y = np.unique(labels, return_inverse=True)
         self.classes = tuple(str(name) for name in names)
         self.y = y.astype(np.int64)
@@ -104,7 +107,7 @@ class ArrayImages:
         return ImageStats(min(self.x.shape[1:3]), self.x.shape[3] == 1)
 
     def read(self, size: int, greyscale: bool) -> Arrays:
-        """All images, squeezed to squares."""
+        """All images, resized to squares."""
         return Arrays(fitted(self.x, size, greyscale), self.y)
 
 
@@ -116,17 +119,26 @@ def as_pixels(images: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
         )
     if images.ndim == 3:
         images = images[..., None]
-    if images.ndim != 4 or not len(images):
-        raise DataError(f"Images have shape {images.shape}; wanted (N, H, W), (N, H, W, C) or (N, C, H, W), N > 0.")
+    if images.ndim != 4 or not images.size:
+        raise DataError(
+            f"Images have shape {images.shape}; wanted (N, H, W), (N, H, W, C) or (N, C, H, W), none of them 0. "
+            "Reshape your data."
+        )
     if images.shape[1] in CHANNELS and images.shape[3] not in CHANNELS:
         images = images.transpose(0, 2, 3, 1)
     if images.shape[3] not in CHANNELS:
         raise DataError(f"Images have shape {images.shape}; wanted one channel (grey) or three (colour).")
     if images.dtype == np.uint8:
         return images.astype(np.uint8, copy=False)
+    if images.dtype.kind == "c":
+        raise DataError("Complex data not supported; wanted floats in [0, 1] or whole numbers in 0 .. 255.")
+    if images.dtype.kind not in "uifb":
+        raise DataError(f"Images are of type {images.dtype}; wanted floats in [0, 1] or whole numbers in 0 .. 255.")
+    if images.dtype.kind == "f" and not np.isfinite(images).all():
+        raise DataError("Images hold NaN or infinity; wanted floats in [0, 1]. Leave these images out or mend them.")
     low, high = float(images.min()), float(images.max())
     top = 1.0 if images.dtype.kind in "fb" else 255.0
-    if not 0.0 <= low <= high <= top:  # nan fails too
+    if not 0.0 <= low <= high <= top:
         raise DataError(
             f"Images of type {images.dtype} run from {low:g} to {high:g}; wanted floats in [0, 1] or whole numbers in "
             "0 .. 255. Scale them, and do not standardise them: the model does."
@@ -135,7 +147,7 @@ def as_pixels(images: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
 
 
 def fitted(pixels: npt.NDArray[np.uint8], size: int, greyscale: bool) -> npt.NDArray[np.uint8]:
-    """Images (N, H, W, C) as (N, C, size, size), squeezed like files."""
+    """Images (N, H, W, C) as (N, C, size, size), resized like files."""
     channels = 1 if greyscale else 3
     if pixels.shape[1:] == (size, size, channels):
         return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
