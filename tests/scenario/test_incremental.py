@@ -48,7 +48,7 @@ def test_past_tasks_come_back_as_what_was_kept_of_them() -> None:
     assert scenario.names(past) == ("cat", "dog")
     assert scenario.names(new) == ("a", "b", "c")
     assert len(past.train) == len(past.val) == 0
-    assert torch.equal(past.promised.x, PAST[0][1].x)
+    assert torch.equal(past.audit_images.x, PAST[0][1].x)
     assert set(new.train.task.tolist()) == {1}
 
 
