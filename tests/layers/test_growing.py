@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lockgate.layers.growing import Growing, LinearMap, TransposedMap, UnitMasked, WeightMasked
+from lockgate.layers.growing import Growing, UnitMasked, WeightMasked
+from lockgate.layers.maps import LinearMap, TransposedMap
 
 KINDS = pytest.mark.parametrize("kind", [UnitMasked, WeightMasked])
 OPTIMISERS = {

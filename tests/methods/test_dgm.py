@@ -255,7 +255,8 @@ def test_mnists_shape_works_too():
     from lockgate.backbones.simple_cnn import SimpleCNN
     from lockgate.config import ModelConfig
     from lockgate.methods.base import Context
-    from lockgate.methods.dgm import DGM, DGMOptions
+    from lockgate.methods.dgm.method import DGM
+    from lockgate.methods.dgm.network import DGMOptions
 
     torch.manual_seed(0)
     backbone = SimpleCNN((1, 28, 28), DGM.layer_factory("he", None), ModelConfig(width=2))

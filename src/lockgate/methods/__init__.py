@@ -36,7 +36,8 @@ METHODS: Registry[type[Method]] = Registry(
             "lockgate.methods.agem:AGEM", "Keeps a few images and takes no step against their gradient (A-GEM)."
         ),
         "dgm": Entry(
-            "lockgate.methods.dgm:DGM", "One generator with a mask per task that grows; its critic classifies (DGM)."
+            "lockgate.methods.dgm.method:DGM",
+            "One generator with a mask per task that grows; its critic classifies (DGM).",
         ),
         "cgen": Entry(
             "lockgate.methods.cgen:CGen", "Keeps labelled generators and trains on their images only (C-Gen)."

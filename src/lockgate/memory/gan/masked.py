@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.layers.growing import Growing, LinearMap, TransposedMap
+from lockgate.layers.growing import Growing
+from lockgate.layers.maps import LinearMap, TransposedMap
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.per_task import TaskModules
 from lockgate.memory.gan.acgan import LABEL, NOISE

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lockgate.layers.growing import TransposedMap
 from lockgate.layers.init import he_deviation
+from lockgate.layers.maps import TransposedMap
 
 LATENT = 128
 """Size of the noise vector."""

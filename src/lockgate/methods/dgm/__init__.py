@@ -1,0 +1,1 @@
+"""Dynamic generative memory, DGM (Ostapenko et al., CVPR 2019)."""
