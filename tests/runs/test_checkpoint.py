@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from lockgate.errors import CheckpointError
 from lockgate.runs import checkpoint
 from lockgate.runs.checkpoint import Checkpoint
-from lockgate.errors import CheckpointError
 
 META = {"stage": 1, "records": 17, "seconds": 0.25, "structure": [{"classes": 2}], "text": "ü"}
 STATE = {

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lockgate.config import Experiment
+from lockgate.errors import RunFolderError
 from lockgate.runs.directory import RunFolder, write_atomically
 from lockgate.runs.log import RunLog, read_records
 from lockgate.runs.run import resume, run
-from lockgate.errors import RunFolderError
 
 Tiny = Callable[..., Experiment]
 Tree = Callable[[Path], dict[str, str]]

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-
 from tests.support import tiny
+
 from lockgate.app.audit import audit_run
+from lockgate.errors import CheckpointError, ExactnessError
 from lockgate.runs.checkpoint import newest_end
-from lockgate.training.device import require_promised
 from lockgate.runs.loading import load
 from lockgate.runs.run import resume, run
-from lockgate.errors import CheckpointError, ExactnessError
+from lockgate.training.device import require_promised
 
 Tree = Callable[[Path], dict[str, str]]
 

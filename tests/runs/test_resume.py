@@ -16,9 +16,9 @@ import pytest
 import torch
 import yaml
 
+from lockgate.errors import CheckpointError, LockgateError, RunFolderError, TrainingError
 from lockgate.runs.loading import load
 from lockgate.runs.run import resume
-from lockgate.errors import CheckpointError, LockgateError, RunFolderError, TrainingError
 
 Tree = Callable[[Path], dict[str, str]]
 Bits = Callable[[Path], bytes]

@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from lockgate.config import DataConfig, Experiment, ScenarioConfig
-from lockgate.runs import summary as summaries
-from lockgate.training.device import tune_allocator
-from lockgate.runs.loading import load
-from lockgate.runs.run import run
-from lockgate.runs.build import build_learner, validated
-from lockgate.runs.summary import environment
 from lockgate.errors import ConfigError, TrainingError
 from lockgate.evaluation import accuracy, macs
+from lockgate.runs import summary as summaries
+from lockgate.runs.build import build_learner, validated
+from lockgate.runs.loading import load
+from lockgate.runs.run import run
+from lockgate.runs.summary import environment
+from lockgate.training.device import tune_allocator
 
 Tiny = Callable[..., Experiment]
 Bits = Callable[[Path], bytes]

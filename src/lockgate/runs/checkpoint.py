@@ -25,7 +25,6 @@ from typing import Any, Literal
 import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as as_bytes
-from torch import Tensor
 
 from lockgate.errors import CheckpointError
 from lockgate.types import State

@@ -11,8 +11,8 @@ from typing import Any
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from lockgate import errors
-from lockgate.runs.directory import write_atomically
 from lockgate.errors import ConfigError, LockgateError
+from lockgate.runs.directory import write_atomically
 
 Work = Callable[[Any], dict[str, Any]]
 """What each rank does, given its Fabric."""
@@ -46,4 +46,6 @@ def _telling(fabric: Any, work: Work, left: Path) -> dict[str, Any]:
 
 def _told(describe: dict[str, str]) -> LockgateError:
     kind = getattr(errors, describe["kind"], LockgateError)
-    return LockgateError(describe["text"]) if kind is ConfigError else kind(describe["text"])  # the text is whole already
+    return (
+        LockgateError(describe["text"]) if kind is ConfigError else kind(describe["text"])
+    )  # the text is whole already

@@ -15,8 +15,19 @@ def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
         **values,
         "optim": _renamed(values.get("optim", {}), _OPTIM),
         "options": _renamed(values.get("options", {}), _OPTIONS),
+        "runtime": _runtime(values.get("runtime", {})),
     }
 
 
-def _renamed(group: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _renamed(group: Any, names: Mapping[str, str]) -> Any:
+    if not isinstance(group, Mapping):  # somebody's mistake, to be said in its place
+        return group
     return {names.get(name, name): value for name, value in group.items()}
+
+
+def _runtime(group: Any) -> Any:
+    """TensorBoard was a switch of its own."""
+    if not isinstance(group, Mapping) or "tensorboard" not in group:
+        return group
+    rest = {name: value for name, value in group.items() if name != "tensorboard"}
+    return {**rest, "loggers": ["tensorboard"]} if group["tensorboard"] else rest

@@ -8,8 +8,8 @@ from typing import Any
 from lockgate.evaluation import accuracy, exactness, macs
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Method
-from lockgate.training.seeding import derive
 from lockgate.scenario import Scenario
+from lockgate.training.seeding import derive
 
 
 def outcome(
@@ -57,6 +57,14 @@ def _tested(learner: Method, stage: int, last: bool, seed: int) -> set[int] | No
     if not learner.sealed or last:
         return None
     return {derive(seed, "audit", stage) % max(1, stage)}
+
+
+def epoch_in_words(record: dict[str, Any], epochs: int) -> str:
+    """The record of an epoch of a phase that has so many ``epochs``, in a line."""
+    name = "" if record["event"] == "epoch" else f"{record['event']}  "
+    losses = "  ".join(f"{key} {value:.4f}" for key, value in record["losses"].items())
+    judged = f"held-out accuracy {record['val_accuracy']:.4f}  " if "val_accuracy" in record else ""
+    return f"{name}epoch {record['epoch'] + 1}/{epochs}  {losses}  {judged}{record['seconds']:.1f} s"
 
 
 def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
