@@ -135,6 +135,7 @@ def test_what_is_passed_again_must_be_what_was_passed(own: Path, finished: Path,
     with pytest.raises(RunFolderError, match="Leave `method` out"):
         lockgate.resume(finished, method=Mine)
     lockgate.load(own)  # to read numbers, nothing is needed
+    assert lockgate.load(own, method=Mine, network=network).predict(scenario.tasks[0].test.x, 0).shape == (8,)
     with pytest.raises(RunFolderError, match=r"network=\.\.\."):
         _ = lockgate.load(own, method=Mine).method
 

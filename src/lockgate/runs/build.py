@@ -20,16 +20,16 @@ from lockgate.scenario import Scenario, split
 from lockgate.training.seeding import derive
 
 
-def experiment_from(values: Mapping[str, Any], objects: Objects = NOTHING) -> Experiment:
+def experiment_from(values: Mapping[str, Any], objects: Objects = NOTHING, data: bool = True) -> Experiment:
     """The experiment that nested plain values describe, complete, or ``ConfigError`` with every problem there is.
 
-    Names in the place of ``objects`` are not looked up.
+    Names in the place of ``objects`` are not looked up, nor is the data set's without ``data``.
     """
     problems: list[str] = []
     experiment = gather(Experiment, values, "", problems)
     for registry, name, given in (
         (METHODS, experiment.method, objects.method),
-        (DATASETS, experiment.dataset, objects.scenario),
+        (DATASETS, experiment.dataset, objects.scenario if data else "not needed"),
         (BACKBONES, experiment.backbone, objects.network),
     ):
         problem = registry.problem(name) if given is None else None
@@ -52,9 +52,9 @@ def experiment_from(values: Mapping[str, Any], objects: Objects = NOTHING) -> Ex
     return dataclasses.replace(experiment, options=dataclasses.asdict(options))
 
 
-def validated(experiment: Experiment, objects: Objects = NOTHING) -> Experiment:
+def validated(experiment: Experiment, objects: Objects = NOTHING, data: bool = True) -> Experiment:
     """The experiment with its method's options filled in, or ``ConfigError`` with every problem there is."""
-    return experiment_from(experiment.to_dict(), objects)
+    return experiment_from(experiment.to_dict(), objects, data)
 
 
 def build_scenario(experiment: Experiment, objects: Objects = NOTHING) -> Scenario:

@@ -28,7 +28,7 @@ def read_run(folder: RunFolder, objects: Objects = NOTHING, data: bool = True) -
     """The experiment of a run; raises unless what it was given as ``objects`` is given again."""
     experiment = folder.experiment()
     require_objects(folder.path, folder.objects(), objects, data)
-    return validated(experiment, objects)
+    return validated(experiment, objects, data)
 
 
 def load(out: Path, objects: Objects = NOTHING) -> tuple[Method, Scenario, Experiment]:
