@@ -129,7 +129,9 @@ class RuntimeConfig:
     tune_allocator: bool = option(
         True, "On CPU, keep large blocks mapped between steps (glibc mallopt); measured faster."
     )
-    tensorboard: bool = option(False, "Also write records for TensorBoard, to `tensorboard/` in the run folder.")
+    loggers: tuple[str, ...] = option(
+        (), "Where records also go: tensorboard, trackio, wandb, or package.module:Class of a lockgate.Callback."
+    )
     channels_last: bool = option(True, "Store images and filters channels-last; measured faster on CPU.")
 
 

@@ -44,5 +44,9 @@ class TrainingError(LockgateError):
     """Training cannot go on (a loss that is not finite); the last good state is kept."""
 
 
+class CallbackError(LockgateError):
+    """A callback or logger has failed; the run was stopped and its newest checkpoint is kept."""
+
+
 class ExactnessError(LockgateError):
     """An answer that was promised never to change has changed."""

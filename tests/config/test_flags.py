@@ -56,7 +56,7 @@ WORDS: dict[str, tuple[str, Any]] = {
     "runtime.threads": ("1", 1),
     "runtime.checkpoint_seconds": ("1.5", 1.5),
     "runtime.tune_allocator": ("false", False),
-    "runtime.tensorboard": ("true", True),
+    "runtime.loggers": ("[tensorboard]", ["tensorboard"]),
     "runtime.channels_last": ("false", False),
 }
 

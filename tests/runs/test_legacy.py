@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from tests.support import folders
 
 from lockgate.app.audit import audit_run
 from lockgate.app.trained import open_trained
+from lockgate.config import Experiment
 from lockgate.evaluation.accuracy import class_incremental, task_incremental
 from lockgate.runs.directory import RunFolder, read_experiment
 from lockgate.runs.legacy import upgraded
@@ -98,3 +100,19 @@ def test_every_kept_result_is_readable() -> None:
     assert results
     for config in results:
         assert RunFolder(config.parent).experiment().method in config.parent.name
+
+
+@pytest.mark.parametrize(("switch", "loggers"), [(True, ("tensorboard",)), (False, ())])
+def test_the_switch_for_tensorboard_is_a_logger(tmp_path: Path, switch: bool, loggers: tuple[str, ...]) -> None:
+    values = Experiment().to_dict()
+    del values["runtime"]["loggers"]
+    values["runtime"]["tensorboard"] = switch
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    assert read_experiment(tmp_path / "config.yaml").runtime.loggers == loggers
+
+
+def test_what_is_of_today_stays_and_a_mistake_is_left_to_who_says_it() -> None:
+    values = Experiment().to_dict()
+    assert upgraded(values) == values
+    wrong = {"optim": 3, "options": None, "runtime": []}
+    assert upgraded(wrong) == wrong

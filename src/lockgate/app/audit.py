@@ -8,10 +8,11 @@ from lockgate.app.model_dir import is_model, read_model
 from lockgate.errors import ExactnessError
 from lockgate.evaluation.exactness import Verdict, audit
 from lockgate.runs.loading import load, place, read_ends_of
+from lockgate.runs.objects import NOTHING, Objects
 from lockgate.training.device import is_here, prepare_process, promised_on, threads
 
 
-def audit_run(out: Path) -> Verdict:
+def audit_run(out: Path, objects: Objects = NOTHING) -> Verdict:
     """Re-compute every digest that a task left behind: locked tensors, and logits on its test set or its probes."""
     if is_model(out):
         model = read_model(out)
@@ -19,7 +20,7 @@ def audit_run(out: Path) -> Verdict:
         learner, tasks, experiment = model.learner(), model.probed(), model.experiment
         ends = model.records()
     else:
-        learner, scenario, experiment = load(out)
+        learner, scenario, experiment = load(out, objects)
         tasks, ends = scenario.tasks, read_ends_of(out)
     promises = [record["promise"] for record in ends if record["promise"]]
     if not promises:

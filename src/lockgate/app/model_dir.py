@@ -27,6 +27,7 @@ from lockgate.runs import checkpoint
 from lockgate.runs.build import build_learner, validated
 from lockgate.runs.checkpoint import Checkpoint
 from lockgate.runs.directory import RunFolder, empty
+from lockgate.runs.given import Given
 from lockgate.runs.loading import load_end
 from lockgate.runs.log import read_ends
 from lockgate.runs.run import ExtraState, Run
@@ -179,7 +180,7 @@ def learn_task(
     start = _start(folder, digest)
     fabric = make_fabric(experiment)
     tuned = prepare_process(experiment)
-    Run(fabric, experiment, scenario, folder, start, extra_state, quiet).go(tuned)
+    Run(fabric, experiment, scenario, folder, start, extra_state, Given(quiet=quiet)).go(tuned)
     folder.drop_unfinished()
 
 

@@ -17,6 +17,7 @@ from lockgate.methods.base import Method
 from lockgate.registry import near_matches
 from lockgate.runs.build import build_scenario
 from lockgate.runs.loading import load_alone
+from lockgate.runs.objects import NOTHING, Objects
 from lockgate.training.device import prepare_process
 from lockgate.training.phase import EVAL_BATCH
 from lockgate.types import Examples
@@ -113,14 +114,14 @@ class Trained:
         ]
 
 
-def open_trained(path: Path) -> Trained:
-    """The learner of the run folder or the model ``path``."""
+def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
+    """The learner of the run folder or the model ``path``; a run's ``objects`` are given again."""
     if is_model(path):
         return trained_model(read_model(path))
-    learner, classes, experiment = load_alone(path)
+    learner, classes, experiment = load_alone(path, objects)
 
     def tests() -> tuple[Examples, ...]:
-        return tuple(task.test for task in build_scenario(experiment).tasks[: len(classes)])
+        return tuple(task.test for task in build_scenario(experiment, objects).tasks[: len(classes)])
 
     return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes, tests)
 

@@ -124,23 +124,13 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _experiment(parsed: argparse.Namespace) -> Experiment:
     """Preset, then file, then flags: each overrides the one before."""
-    from lockgate.config import Experiment, merge, read_yaml
-    from lockgate.presets import PRESETS
+    from lockgate.app.experiment_file import over_preset, read_file
+    from lockgate.config import merge
     from lockgate.runs.build import experiment_from
 
-    given = flags.collect(parsed)
-    preset, values = parsed.preset, {}
-    if preset.endswith((".yaml", ".yml")):
-        values = read_yaml(Path(preset))
-        preset = str(values.pop("preset", "short"))
-    values = merge(values, given)
-    defaults = Experiment()
-    method, dataset = (str(values.get(key, getattr(defaults, key))) for key in ("method", "dataset"))
-    if dataset in _registry("datasets"):
-        base = PRESETS[preset](method, dataset).to_dict()
-    else:
-        base = defaults.to_dict()  # the data set's name is a problem to be listed with the others
-    return experiment_from(merge(base, values))
+    named = {"preset": parsed.preset}
+    values = read_file(Path(parsed.preset)) if parsed.preset.endswith((".yaml", ".yml")) else named
+    return experiment_from(over_preset(merge(values, flags.collect(parsed))))
 
 
 def _resume(parsed: argparse.Namespace) -> int:

@@ -6,15 +6,21 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from lockgate.config import Experiment, build, read_yaml
-from lockgate.errors import ConfigError, RunFolderError
+from lockgate.errors import ConfigError, LockgateError, RunFolderError
 from lockgate.runs.legacy import upgraded
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+OBJECTS = "objects"
+"""The key of ``config.yaml`` under which stands what the run was given as objects."""
 
 
 class RunFolder:
@@ -32,14 +38,14 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.pictures = path / "pictures"
 
-    def create(self, experiment: Experiment, command: str) -> None:
-        """Make the folder for a new run; refuse one that holds a run already."""
+    def create(self, experiment: Experiment, command: str, objects: Mapping[str, str] | None = None) -> None:
+        """Make the folder for a new run; refuse one that holds a run already. ``objects``: see ``write_config``."""
         self._refuse(experiment)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with self.lock():
                 self._refuse(experiment)  # once more: another process may have been faster
-                self.write_config(experiment, command)
+                self.write_config(experiment, command, objects)
         except OSError as error:
             raise RunFolderError(
                 f"Cannot write to {self.path}: {error.strerror}. Choose a folder you own as --out."
@@ -50,16 +56,17 @@ class RunFolder:
         if self.config.exists():
             same = read_experiment(self.config) == experiment
             what = "this experiment" if same else "another experiment"
-            remedy = f"continue it with `lockgate resume {self.path}`" if same else "choose another --out"
+            remedy = f"continue it with {self.remedy}" if same else "choose another --out"
             raise RunFolderError(f"{self.path} already holds {what}; {remedy}. Nothing was changed.")
         if self.path.exists() and not empty(self.path):
             raise RunFolderError(f"{self.path} is not empty and not a run folder; choose another --out.")
 
-    def write_config(self, experiment: Experiment, command: str) -> None:
-        """Write the experiment whole, below the command that made it."""
+    def write_config(self, experiment: Experiment, command: str, objects: Mapping[str, str] | None = None) -> None:
+        """Write the experiment whole, below the command that made it; and what it was given as ``objects``, by name."""
         import yaml
 
-        config = yaml.safe_dump(experiment.to_dict(), sort_keys=False)
+        values = {**experiment.to_dict(), **({OBJECTS: dict(objects)} if objects else {})}
+        config = yaml.safe_dump(values, sort_keys=False)
         write_atomically(self.config, f"# {' '.join(command.splitlines())}\n{config}")
 
     def experiment(self) -> Experiment:
@@ -73,10 +80,16 @@ class RunFolder:
         except ConfigError as error:
             raise RunFolderError(f"{self.config} cannot be used. {error}") from error
 
+    def objects(self) -> dict[str, str]:
+        """The names of what the run was given as objects; empty: ``config.yaml`` says all."""
+        given: dict[str, str] = read_yaml(self.config).get(OBJECTS, {}) if self.config.is_file() else {}
+        return given
+
     @property
     def remedy(self) -> str:
         """How to go on after work in the folder has been stopped."""
-        return f"`lockgate resume {self.path}`"
+        again = "".join(f", {name}=..." for name in self.objects())
+        return f"`lockgate.resume({str(self.path)!r}{again})`" if again else f"`lockgate resume {self.path}`"
 
     @property
     def advice(self) -> str:
@@ -104,6 +117,19 @@ class RunFolder:
             ) from error
         return handle
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Say in words that something cannot be written."""
+        try:
+            yield
+        except ConnectionError:  # of a pipe or another rank: no file is to blame
+            raise
+        except OSError as error:
+            raise LockgateError(
+                f"Cannot write to {self.path}: {error.strerror or error}. The newest checkpoint is intact: make room "
+                f"or mend permissions, then {self.remedy}."
+            ) from error
+
     def read_summary(self) -> dict[str, Any]:
         """The summary of a finished run."""
         if not self.summary.is_file():
@@ -130,7 +156,9 @@ class RunFolder:
 
 def read_experiment(config: Path) -> Experiment:
     """The experiment that a ``config.yaml`` or ``model.yaml`` holds, written by this version or by 0.1."""
-    return build(Experiment, upgraded(read_yaml(config)))
+    values = read_yaml(config)
+    values.pop(OBJECTS, None)
+    return build(Experiment, upgraded(values))
 
 
 def empty(path: Path) -> bool:

@@ -19,9 +19,13 @@ _MOVED = {"looked_at": "pruning.step", "looked_sparse": "pruning.sparse"}
 
 def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration as its file holds it, in today's words; one that is of today comes back as it is."""
-    optim, options = dict(values.get("optim") or {}), dict(values.get("options") or {})
+    values = {**values, **({"runtime": _runtime(values["runtime"])} if "runtime" in values else {})}
+    optim, options = values.get("optim") or {}, values.get("options") or {}
+    if not isinstance(optim, Mapping) or not isinstance(options, Mapping):  # somebody's mistake, to be said elsewhere
+        return values
     if "augment" in values or not ({"shift", "warp", "flip"} & optim.keys() or set(_GONE) & options.keys()):
-        return dict(values)
+        return values
+    optim = dict(optim)
     task = {name: optim.pop(name, default) for name, default in (("shift", 0), ("warp", 0.0), ("flip", False))}
     return {**values, "optim": optim, "augment": _augment(task, options), "options": _options(options)}
 
@@ -37,6 +41,14 @@ def _augment(task: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
         "random_flip": chosen["flip"],
         "images": "rehearsed" if only_rehearsed else "all",
     }
+
+
+def _runtime(group: Any) -> Any:
+    """TensorBoard was a switch of its own."""
+    if not isinstance(group, Mapping) or "tensorboard" not in group:
+        return group
+    rest = {name: value for name, value in group.items() if name != "tensorboard"}
+    return {**rest, "loggers": ["tensorboard"]} if group["tensorboard"] else rest
 
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,35 +19,43 @@ from lockgate.runs.checkpoint import Checkpoint
 from lockgate.runs.directory import RunFolder
 from lockgate.runs.legacy import upgraded_names, upgraded_structure
 from lockgate.runs.log import read_ends
+from lockgate.runs.objects import NOTHING, Objects, require_objects
 from lockgate.scenario import Scenario
 from lockgate.training.device import prepare_process
 from lockgate.types import State
 
 
-def load(out: Path) -> tuple[Method, Scenario, Experiment]:
+def read_run(folder: RunFolder, objects: Objects = NOTHING, data: bool = True) -> Experiment:
+    """The experiment of a run; raises unless what it was given as ``objects`` is given again."""
+    experiment = folder.experiment()
+    require_objects(folder.path, folder.objects(), objects, data)
+    return validated(experiment, objects, data)
+
+
+def load(out: Path, objects: Objects = NOTHING) -> tuple[Method, Scenario, Experiment]:
     """The learner of a run as its newest end of a task left it, for evaluation."""
     folder = RunFolder(out)
-    experiment = validated(folder.experiment())
+    experiment = read_run(folder, objects)
     end = _newest_end(folder)
     prepare_process(experiment)
-    scenario = build_scenario(experiment)
+    scenario = build_scenario(experiment, objects)
     require_same_data(end, scenario, experiment)
-    learner = build_learner(experiment, scenario.image_shape)
+    learner = build_learner(experiment, scenario.image_shape, objects)
     load_end(learner, end, experiment)
     return learner, scenario, experiment
 
 
-def load_alone(out: Path) -> tuple[Method, tuple[tuple[str, ...], ...], Experiment]:
+def load_alone(out: Path, objects: Objects = NOTHING) -> tuple[Method, tuple[tuple[str, ...], ...], Experiment]:
     """As ``load``, on a machine that need not have the data: the learner and the names of its classes, by task."""
     folder = RunFolder(out)
-    experiment = validated(folder.experiment())
+    experiment = read_run(folder, objects, data=False)
     end = _newest_end(folder)
     meta = end.manifest()["meta"]
     if "image_shape" not in meta:  # of a version that did not note it
-        learner, scenario, _ = load(out)
+        learner, scenario, _ = load(out, objects)
         return learner, tuple(map(scenario.names, scenario.tasks[: len(learner.heads)])), experiment
     prepare_process(experiment)
-    learner = build_learner(experiment, tuple(meta["image_shape"]))
+    learner = build_learner(experiment, tuple(meta["image_shape"]), objects)
     load_end(learner, end, experiment)
     return learner, tuple(map(tuple, meta["classes"][: len(learner.heads)])), experiment
 

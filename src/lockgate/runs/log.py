@@ -10,17 +10,13 @@ from typing import Any
 
 from lockgate.errors import CheckpointError
 from lockgate.runs.legacy import upgraded_names
-from lockgate.training.tensorboard import TensorBoardLogger
 
 
 class RunLog:
     """``records.jsonl`` of a run. Only the first rank writes."""
 
-    def __init__(
-        self, path: Path, meta: dict[str, Any], active: bool, tensorboard: TensorBoardLogger | None = None
-    ) -> None:
-        self._path, self._board = path, tensorboard
-        self._active = active
+    def __init__(self, path: Path, meta: dict[str, Any], active: bool) -> None:
+        self._path, self._active = path, active
         if active:
             so_far = _read_until(path, meta)
             self._sha, self._length = hashlib.sha256(so_far), len(so_far)
@@ -42,8 +38,6 @@ class RunLog:
                 os.fsync(file.fileno())
             self._sha.update(line)
             self._length += len(line)
-        if self._board is not None:
-            self._board.add(record)
 
     def read(self) -> list[dict[str, Any]]:
         """All records so far."""

@@ -64,6 +64,14 @@ def _tested(learner: Method, stage: int, last: bool, seed: int) -> set[int] | No
     return {derive(seed, "audit", stage) % max(1, stage)}
 
 
+def epoch_in_words(record: dict[str, Any], epochs: int) -> str:
+    """The record of an epoch of a phase that has so many ``epochs``, in a line."""
+    name = "" if record["event"] == "epoch" else f"{record['event']}  "
+    losses = "  ".join(f"{key} {value:.4f}" for key, value in record["losses"].items())
+    judged = f"held-out accuracy {record['val_accuracy']:.4f}  " if "val_accuracy" in record else ""
+    return f"{name}epoch {record['epoch'] + 1}/{epochs}  {losses}  {judged}{record['seconds']:.1f} s"
+
+
 def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
     """An outcome, line by line."""
     yield f"test accuracy, task given: {_row(record['task_incremental'])}"

@@ -11,7 +11,6 @@ import torch
 
 from lockgate.config import Experiment
 from lockgate.evaluation.accuracy import summarise
-from lockgate.scenario import Scenario
 from lockgate.version import __version__
 
 FORMAT = 1
@@ -19,12 +18,12 @@ FORMAT = 1
 
 def make_summary(
     experiment: Experiment,
-    scenario: Scenario,
+    task_names: list[list[str]],
     records: list[dict[str, Any]],
     command: str,
     made_in: dict[str, Any],
 ) -> dict[str, Any]:
-    """Gather a run's records of ended tasks into one object; ``made_in`` is the ``environment`` it was made in."""
+    """Gather a run's records of ended tasks, one at least, into one object; ``made_in`` is its ``environment``."""
     ends = [record for record in records if record["event"] == "task"]
     without_task = [record["class_incremental"] for record in ends]
     return {
@@ -36,7 +35,7 @@ def make_summary(
         "tasks": experiment.tasks,
         "epochs": experiment.epochs,
         "seconds": sum(record["seconds"] for record in ends),
-        "task_names": [list(scenario.names(task)) for task in scenario.tasks],
+        "task_names": task_names,
         "task_incremental": summarise([record["task_incremental"] for record in ends]),
         "class_incremental": None if None in without_task else summarise(without_task),
         "inference": _inference(ends),

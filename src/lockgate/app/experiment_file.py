@@ -1,0 +1,38 @@
+"""Experiments as people write them: keywords, or a YAML file; on top of a preset, if one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lockgate.config import Experiment, merge, read_yaml
+from lockgate.data import DATASETS
+from lockgate.errors import ConfigError
+from lockgate.presets import PRESETS
+from lockgate.runs.directory import OBJECTS
+from lockgate.runs.legacy import upgraded
+
+DEFAULT = "short"
+"""The preset of a file that names none, and of the command."""
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The values of an experiment's YAML file, with its ``preset``; the ``config.yaml`` of a run is one too."""
+    values = read_yaml(path)
+    if values.get(OBJECTS):
+        given = ", ".join(f"{key} ({name})" for key, name in values[OBJECTS].items())
+        raise ConfigError(
+            [f"{path} is of a run that was given objects in Python: {given}. Pass such to lockgate.run, not the file."]
+        )
+    return {"preset": DEFAULT, **upgraded(values)}
+
+
+def over_preset(values: Mapping[str, Any]) -> dict[str, Any]:
+    """All values of an experiment: those given, over the ones of their ``preset``, or else over the defaults."""
+    given = dict(values)
+    preset, base = given.pop("preset", None), Experiment()
+    method, dataset = (str(given.get(key, getattr(base, key))) for key in ("method", "dataset"))
+    if preset is not None and dataset in DATASETS:  # else its name is a problem to be listed with the others
+        base = PRESETS[str(preset)](method, dataset)
+    return merge(base.to_dict(), given)

@@ -1,0 +1,45 @@
+"""``import lockgate``: its names, light to import, all documented."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import lockgate
+
+NAMES = sorted(set(lockgate.__all__) - {"__version__"})
+PLUGINS = importlib.util.find_spec("lockgate.plugins") is not None
+
+
+def test_importing_brings_no_torch_and_every_name_can_be_seen() -> None:
+    script = "import sys, lockgate; print(set(lockgate.__all__) <= set(dir(lockgate)), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_is_there_and_documented(name: str) -> None:
+    if name.startswith("register_") and not PLUGINS:
+        pytest.skip("lockgate.plugins is not here yet")
+    assert inspect.getdoc(getattr(lockgate, name))
+
+
+def test_the_names_for_type_checkers_are_the_names_there_are() -> None:
+    source = inspect.getsource(lockgate)
+    block = source[source.index("if TYPE_CHECKING") : source.index("_HOME")]
+    imported = {
+        name.strip()
+        for line in block.splitlines()[1:]
+        if " import " in line
+        for name in line.partition(" import ")[2].split(",")
+    }
+    assert sorted(imported) == NAMES == sorted(lockgate._HOME)
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = lockgate.nonsense  # type: ignore[attr-defined]
