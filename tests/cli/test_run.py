@@ -15,6 +15,7 @@ import yaml
 
 from lockgate.backbones import BACKBONES
 from lockgate.data import DATASETS
+from lockgate.memory.gan.options import GanOptions
 from lockgate.methods import METHODS
 from lockgate.presets import PRESETS
 
@@ -54,11 +55,13 @@ def test_list_shows_every_name_with_its_sentence(command: Command) -> None:
 def test_list_explains_every_option_of_a_method(command: Command, method: str) -> None:
     code, out, _ = command("list", method)
     assert code == 0
-    fields = dataclasses.fields(METHODS[method].Options)
-    assert out.count("--options.") == len(fields)
-    for field in fields:
-        assert f"--options.{field.name} " in out
-        assert field.metadata["help"].split()[-1] in out
+    fields = [field for field in dataclasses.fields(METHODS[method].Options) if field.name != "gan"]
+    gan = dataclasses.fields(GanOptions) if hasattr(METHODS[method].Options(), "gan") else ()
+    assert out.count("--options.") == len(fields) + len(gan)
+    for prefix, group in (("", fields), ("gan.", gan)):
+        for field in group:
+            assert f"--options.{prefix}{field.name} " in out
+            assert field.metadata["help"].split()[-1] in out
 
 
 def test_list_of_what_there_is_not_names_what_there_is(command: Command) -> None:
@@ -146,7 +149,7 @@ def test_mistakes_of_every_kind_are_listed_in_one_message(command: Command) -> N
         (["--optim.lrr", "3"], "Unknown flag '--optim.lrr'. Did you mean '--optim.lr'"),
         (["--options.sparsty=3"], "Unknown key 'options.sparsty'. Did you mean 'sparsity'"),
         (["papr"], "Unknown preset 'papr'. Did you mean 'paper'? Known: short, paper."),
-        (["paper"], "The paper has no schedule for 'digits'"),
+        (["paper"], "The preset 'paper' has no schedule for 'digits'"),
         (["missing.yaml"], "Cannot read missing.yaml"),
         (["--backbone=resnet"], "Unknown backbone 'resnet'. Did you mean 'resnet18'"),
         (["--tasks=3"], "use one of 1, 2, 5, 10"),

@@ -162,7 +162,7 @@ def _read_manifest(file: Path) -> dict[str, Any]:
     if seal != _digest(manifest) or text != _as_text({**manifest, "self": seal}):
         raise _damaged(file, "its own checksum does not fit")
     if manifest["format"] not in READABLE:
-        readable = " and ".join(map(str, READABLE))
+        readable = f"{', '.join(map(str, READABLE[:-1]))} and {FORMAT}"
         raise CheckpointError(
             f"{file} has format {manifest['format']}; this version of Lockgate reads {readable}. "
             "Use the version that wrote it."
