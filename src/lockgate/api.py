@@ -98,15 +98,17 @@ def make_method(
     *,
     network: Backbone | NetworkFactory | str = "simple_cnn",
     model: Mapping[str, Any] | None = None,
+    augment: Mapping[str, Any] | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Method:
     """A method that has learnt nothing, for images (C, H, W): what ``train_task`` takes.
 
-    ``model`` are keywords of ``ModelConfig``; ``options`` those of the method. The weights are decided by ``seed``.
+    ``model`` are keywords of ``ModelConfig``, ``augment`` of ``AugmentConfig``; ``options`` those of the method. The
+    weights are decided by ``seed``.
     """
     objects = _objects(None, method, network)
-    values = {"model": dict(model or {}), "seed": seed, "options": options}
+    values = {"model": dict(model or {}), "augment": dict(augment or {}), "seed": seed, "options": options}
     names = {"method": method, "backbone": network}
     values |= {key: name for key, name in names.items() if isinstance(name, str)}
     return build_learner(experiment_from(values, objects), image_shape, objects)

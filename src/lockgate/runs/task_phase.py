@@ -19,7 +19,7 @@ def task_phase(learner: Method, task: Task, data: Examples, experiment: Experime
         right = sum(accuracy(learner, part.val, part.id) for part in parts) / len(parts)
         return Validation(right, held_out_objective(learner, task.val))
 
-    augment = experiment.augment if experiment.augment.images == "all" else AugmentConfig()
+    augment = learner.augment if learner.augment.images == "all" else AugmentConfig()
     steps = steps_per_epoch(len(data), experiment.optim.batch_size)
     return learner.schedule(
         Phase((task.id,), learner, data, experiment.epochs, steps, experiment.optim, validate, augment)
