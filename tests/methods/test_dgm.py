@@ -8,10 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.support import tiny
-from tests.support.walk import walk
 
 from lockgate.memory.gan.acgan import NOISE
 from lockgate.runs.task_phase import task_phase
+from lockgate.testing import walk
 from lockgate.types import Batch
 
 VARIANTS = pytest.mark.parametrize("variant", ["w", "a"])

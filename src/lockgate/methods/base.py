@@ -98,6 +98,11 @@ class Method(TrainableModule):
             norm=SharedNorm,
         )
 
+    @classmethod
+    def check_backbone(cls, backbone: Backbone) -> list[str]:
+        """What keeps this method from working on ``backbone``; empty: nothing. Asked before anything is trained."""
+        return []
+
     # -- the hooks ---------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:

@@ -142,7 +142,7 @@ def paper(method: str, dataset: str) -> Experiment:
 def short(method: str, dataset: str) -> Experiment:
     """A schedule of a few epochs a task: gates learn several times faster than the network, or they would not close."""
     DATASETS.require(dataset)
-    experiment = _experiment(method, dataset, _SHORT[dataset], {"prune": 1e-3}, {})
+    experiment = _experiment(method, dataset, _SHORT.get(dataset, _SHORT["folder"]), {"prune": 1e-3}, {})
     if method == "hat":  # as gates do, masks learn faster than the network, or they would not close
         experiment = replace(experiment, options={"embedding_lr": 5.0})
     return _keeping_last(experiment) if method in (*CLASS_INCREMENTAL, *REPLAY, "cgen") else experiment

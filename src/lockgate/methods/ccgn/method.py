@@ -15,6 +15,8 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.wiring import channel_problems, layer_problems
 from lockgate.config import option
 from lockgate.layers.gate import OPEN_BIAS, ChannelGate
 from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
@@ -101,6 +103,11 @@ class CCGN(Method):
             linear=functools.partial(GatedLinear, init=init, open_bias=options.open_bias),
             norm=TaskNorm,
         )
+
+    @classmethod
+    def check_backbone(cls, backbone: Backbone) -> list[str]:
+        """Every filter has to be gated, and who reads and writes which channels known."""
+        return layer_problems(backbone, Gated) or channel_problems(backbone)
 
     @property
     def gated(self) -> dict[str, Gated]:
