@@ -14,8 +14,8 @@ test: $(STAMP) check  ## all checks: format, lint, types, imports, tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -48,12 +48,18 @@ class ModuleBackbone(Backbone):
 
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) to features (B, F); one stream for all tasks."""
-        out: Tensor = self.module(x.contiguous())
+        out: Tensor = self.module(_in_order(x))
         return Stream(out.mean((2, 3)) if out.dim() == 4 else out, ())
 
     def _apply(self, fn: Any, recurse: bool = True) -> ModuleBackbone:
         # Never channels-last: a module of another make may well call `x.view`, which wants images as they usually lie.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for tensor in (*self.module.parameters(), *self.module.buffers()):
-            tensor.data = tensor.data.contiguous()
+            tensor.data = _in_order(tensor.data)
         return self
+
+
+def _in_order(x: Tensor) -> Tensor:
+    """The same values with the strides of a new tensor; ``contiguous`` leaves those of a single channel as they are."""
+    usual = torch.empty(x.shape, device="meta").stride()
+    return x if x.stride() == usual else x.clone(memory_format=torch.contiguous_format)

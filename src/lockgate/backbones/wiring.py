@@ -25,9 +25,9 @@ def layer_problems(backbone: Backbone, kind: type[nn.Module]) -> list[str]:
     made = {name: module for name, module in backbone.named_modules() if isinstance(module, kind)}
     if not layers and not made:
         return [
-            f"{type(backbone).__name__} has none of the layers that the method works by. Build convolutions and linear "
-            "layers with `layer_factory.conv` and `layer_factory.linear`, and list them in `layers`, `sources` and "
-            "`channels`, as lockgate.backbones.simple_cnn does; or use a method that takes any network."
+            "it works by the layers that a backbone is built of, and this one names none. Write a Backbone that builds "
+            "them with `layer_factory.conv` and `.linear` and lists them in `layers`, `sources` and `channels`, as "
+            "lockgate.backbones.simple_cnn does; or use a method that takes any network, e.g. finetune, lwf or icarl."
         ]
     problems = []
     other = [name for name, layer in layers.items() if not isinstance(layer, kind)]

@@ -127,33 +127,28 @@ class MethodContract:
         _same(len(summary["task_incremental"]["matrix"][-1]), 2, "tasks tested")
 
     def test_a_finished_run_loads_and_answers_as_its_summary_says(self, backbone: str, tmp_path: Path) -> None:
-        """What ``predict`` needs is in ``state_dict`` and ``structure``."""
-        summary = run(self.experiment(backbone), tmp_path / "run")
+        """What ``predict`` needs is in ``state_dict`` and ``structure``, from which the same learner is made again."""
+        experiment = self.experiment(backbone)
+        summary = run(experiment, tmp_path / "run")
         learner, scenario, _ = load(tmp_path / "run")
         tasks = scenario.tasks
         _same(task_incremental(learner, tasks), summary["task_incremental"]["matrix"][-1], "accuracies, task given")
         if learner.class_incremental:
             row = summary["class_incremental"]["matrix"][-1]
             _same(class_incremental(learner, tasks), row, "accuracies, no task given")
-
-    def test_the_state_is_restorable(self, backbone: str, tmp_path: Path) -> None:
-        """A fresh learner, rebuilt from ``structure`` (JSON) and the state, is the same learner bit for bit."""
-        experiment = self.experiment(backbone)
-        run(experiment, tmp_path / "run")
-        learner, scenario, _ = load(tmp_path / "run")
         fresh = build_learner(experiment, scenario.image_shape)
         fresh.rebuild(json.loads(json.dumps(learner.structure())))
         fresh.load_state_dict(learner.state_dict())
         place(fresh, experiment, torch.device("cpu"))  # in the run's memory format: bits depend on it
         _same(fresh.structure(), learner.structure(), "structures")
         _same_state(fresh.state_dict(), learner.state_dict())
-        for task in (*range(len(scenario.tasks)), *([None] if learner.class_incremental else [])):
-            one, other = (_answers(model, scenario.tasks[0].test.x, task) for model in (learner, fresh))
+        for task in (*range(len(tasks)), *([None] if learner.class_incremental else [])):
+            one, other = (_answers(model, tasks[0].test.x, task) for model in (learner, fresh))
             assert torch.equal(one, other), f"logits of a restored learner differ, task {task}"
 
-    def test_a_stopped_run_resumes_to_the_same_bits(self, backbone: str, tmp_path: Path) -> None:
+    def test_a_stopped_run_resumes_to_the_same_bits(self, tmp_path: Path) -> None:
         """Stopped in the middle of the first epoch, resumed, stopped in the middle of the last, and resumed."""
-        experiment = self.experiment(backbone, runtime={"checkpoint_seconds": 0.0})  # after every step
+        experiment = self.experiment(runtime={"checkpoint_seconds": 0.0})  # after every step
         cls = METHODS[self.method]
         with counted_steps(cls) as steps:
             whole = run(experiment, tmp_path / "whole")
