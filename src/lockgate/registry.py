@@ -136,7 +136,7 @@ class Registry(Generic[T]):
         new = _Registered(found, summary or first_line(found))
         before = self._registered.get(name)
         holder = "Lockgate itself" if name in self._entries else None
-        if before is not None and _path(before.found) != _path(found):
+        if before is not None and not _same(before.found, found):
             holder = _path(before.found)
         for point in self._points().get(name, []):
             if not _same_package(point, new):
@@ -209,3 +209,9 @@ def _same_package(point: EntryPoint, registered: _Registered) -> bool:
 
 def _path(found: Any) -> str:
     return f"{found.__module__}:{getattr(found, '__qualname__', type(found).__qualname__)}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether ``other`` is ``one``, or what its module defines in its place after a reload."""
+    named = hasattr(other, "__qualname__") and "<" not in other.__qualname__  # <lambda> and <locals> name many things
+    return one is other or (named and _path(one) == _path(other))

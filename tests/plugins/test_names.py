@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import lockgate
 from lockgate.data import DATASETS
 from lockgate.errors import ConfigError, PluginError, UnknownNameError
 from lockgate.methods import METHODS
@@ -157,6 +160,13 @@ def test_a_name_is_given_once_and_the_same_object_may_take_it_again():
     assert METHODS["mine"] is Mine
 
 
+def test_two_functions_without_a_name_of_their_own_are_not_taken_for_one():
+    readers = [lambda data_dir, config: None for _ in range(2)]
+    register_dataset("mine")(readers[0])
+    with pytest.raises(ConfigError, match="'mine' is taken by"):
+        register_dataset("mine")(readers[1])
+
+
 def test_a_module_that_is_reloaded_registers_its_new_class(outside, write):
     write(
         "mine.py",
@@ -239,8 +249,21 @@ def test_the_command_lists_plug_ins_and_explains_their_options(install, write, c
 
 
 def test_the_command_lists_names_without_importing_torch(install):
-    install("tiny-pack", "[lockgate.methods]\nmine = tiny_mine:Mine\n", {"tiny_mine.py": MINE})
+    site = install("tiny-pack", "[lockgate.methods]\nmine = tiny_mine:Mine\n", {"tiny_mine.py": MINE})
+    path = os.pathsep.join([str(site), str(Path(lockgate.__file__).parents[1])])
     code = (
         "import sys; from lockgate.cli.main import main; main(['list', 'methods']); assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "tiny-pack 1.0" in done.stdout
+
+
+def test_data_of_ones_own_are_learnt_from_the_command_line_with_a_preset(write, command):
+    write("mine.py", READER)
+    done = command("run", "--method", "finetune", "--dataset", "mine:read", "--epochs", "1", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    refused = command("run", "paper", "--dataset", "mine:read", "--out", "other")
+    assert refused.returncode == 2
+    assert "The paper has no schedule for 'mine:read'" in refused.stderr
