@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from lockgate.app.audit import audit_run
 from lockgate.app.experiment_file import over_preset, read_file
 from lockgate.app.result import Result
-from lockgate.backbones.base import Backbone
 from lockgate.config import Experiment
 from lockgate.errors import ConfigError
 from lockgate.evaluation.exactness import Verdict
@@ -33,7 +34,7 @@ def run(
     *,
     scenario: Scenario | str | None = None,
     method: type[Method] | str | None = None,
-    network: Backbone | NetworkFactory | str | None = None,
+    network: nn.Module | NetworkFactory | str | None = None,
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
 ) -> Result:
@@ -41,8 +42,8 @@ def run(
 
     ``experiment`` is an ``Experiment``, its keywords (also ``preset``), or a YAML file as the command reads it. The
     rest stands in for what it names: ``scenario`` for its data set (see ``split_tasks``), ``method`` for its method,
-    ``network`` for its backbone: a ``Backbone`` to begin with, or a function
-    ``(image_shape, layer_factory, config) -> Backbone``. What is given as an object is given again to ``resume``.
+    ``network`` for its backbone: a ``Backbone`` or any other module to begin with, or a function
+    ``(image_shape, layer_factory, config)`` that makes one. What is given as an object is given again to ``resume``.
     """
     names = {"dataset": scenario, "method": method, "backbone": network}
     objects = _objects(scenario, method, network)
@@ -57,7 +58,7 @@ def resume(
     *,
     scenario: Scenario | None = None,
     method: type[Method] | None = None,
-    network: Backbone | NetworkFactory | None = None,
+    network: nn.Module | NetworkFactory | None = None,
     callbacks: Sequence[Callback] = (),
     quiet: bool = False,
     previous: bool = False,
@@ -75,7 +76,7 @@ def load(
     out: PathLike,
     *,
     method: type[Method] | None = None,
-    network: Backbone | NetworkFactory | None = None,
+    network: nn.Module | NetworkFactory | None = None,
 ) -> Result:
     """The run in ``out``, finished or not. To ``predict``, what it was given as an object is given again."""
     return Result(Path(out), _objects(None, method, network))
@@ -86,7 +87,7 @@ def audit(
     *,
     scenario: Scenario | None = None,
     method: type[Method] | None = None,
-    network: Backbone | NetworkFactory | None = None,
+    network: nn.Module | NetworkFactory | None = None,
 ) -> Verdict:
     """Prove that the past answers of the run (or model) in ``out`` have not changed by a bit: see ``Verdict.ok``."""
     return audit_run(Path(out), _objects(scenario, method, network))
@@ -96,7 +97,7 @@ def make_method(
     method: type[Method] | str,
     image_shape: tuple[int, int, int],
     *,
-    network: Backbone | NetworkFactory | str = "simple_cnn",
+    network: nn.Module | NetworkFactory | str = "simple_cnn",
     model: Mapping[str, Any] | None = None,
     augment: Mapping[str, Any] | None = None,
     seed: int = 0,

@@ -139,9 +139,9 @@ class RuntimeConfig:
 class Experiment:
     """Everything that decides what a run computes."""
 
-    method: str = option("ccgn", "Learning method; `lockgate list methods` shows all.")
-    dataset: str = option("digits", "Data set; `lockgate list datasets` shows all.")
-    backbone: str = option("simple_cnn", "Network; `lockgate list backbones` shows all.")
+    method: str = option("ccgn", "Learning method; `lockgate list methods` shows all; or package.module:Class.")
+    dataset: str = option("digits", "Data set; `lockgate list datasets` shows all; or package.module:function.")
+    backbone: str = option("simple_cnn", "Network; `lockgate list backbones` shows all; or package.module:Class.")
     tasks: int = option(5, "Number of tasks the classes are split into.", ge=1)
     epochs: int = option(5, "Epochs per task.", ge=1)
     seed: int = option(0, "Seed of everything random in the run.", ge=0)

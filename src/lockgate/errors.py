@@ -25,6 +25,10 @@ class ConfigError(LockgateError):
         super().__init__(f"The configuration has {count}:\n" + "\n".join(f"  - {p}" for p in self.problems))
 
 
+class PluginError(LockgateError):
+    """Code of one's own that cannot be imported, or that fails before training; says where in it that was."""
+
+
 class DataError(LockgateError, ValueError):
     """A data file that is missing, truncated, mislabelled or of the wrong size. Nothing is ever deleted.
 

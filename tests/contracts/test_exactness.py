@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.support import tiny
-from tests.support.walk import walk
 
 from lockgate.evaluation.exactness import audit, logits, promise
+from lockgate.testing import walk
 
 NETWORKS = ("simple_cnn", "resnet18-deep", "mlp")
 FIVE = {"tasks": 5, "epochs": 3, "data": {"synthetic_classes": 10, "synthetic_per_class": 12}}

@@ -3,97 +3,15 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from safetensors.torch import load_file
 from tests.support import tiny
 
 from lockgate.methods import METHODS
-from lockgate.runs import checkpoint
-from lockgate.runs.build import build_learner, build_scenario
-from lockgate.runs.loading import load
 from lockgate.runs.run import run
-from lockgate.types import Batch
+from lockgate.testing import method_contract
 
-every_method = pytest.mark.parametrize("method", list(METHODS))
-every_backbone = pytest.mark.parametrize("backbone", tiny.BACKBONES)
-
-
-def last_state(out):
-    return load_file(checkpoint.found(out / "checkpoints")[-1].path / "learner.safetensors")
-
-
-def begun(method, backbone="simple_cnn", **over):
-    """A learner at the start of its first task, and that task."""
-    experiment = tiny.experiment(method, backbone, **over)
-    scenario = build_scenario(experiment)
-    learner = build_learner(experiment, scenario.image_shape)
-    learner.begin_task(scenario.tasks[0])
-    return learner, scenario.tasks[0]
-
-
-@every_method
-@every_backbone
-def test_predict_gives_logits_of_the_tasks_classes(method, backbone):
-    learner, task = begun(method, backbone)
-    learner.eval()
-    for size in (1, 7):
-        assert learner.predict(task.test.x[:size], task.id).shape == (size, len(task.classes))
-    if learner.class_incremental:
-        assert learner.predict(task.test.x[:3], None).shape == (3, len(task.classes))
-
-
-@every_method
-@every_backbone
-def test_losses_are_finite_scalars_and_reach_every_trainable_parameter(method, backbone):
-    learner, task = begun(method, backbone)
-    learner.epoch = 10
-    losses = learner(Batch(task.train.x[:8], task.train.y[:8], task.train.task[:8]))
-    assert all(value.shape == () and torch.isfinite(value) for value in losses.values())
-    sum(losses.values()).backward()
-    unused = [name for name, p in learner.named_parameters() if p.requires_grad and p.grad is None]
-    assert not unused, "data-parallel training needs every trainable parameter in every step"
-
-
-@every_method
-@every_backbone
-def test_the_same_seed_gives_the_same_bits(method, backbone, tmp_path):
-    experiment = tiny.experiment(method, backbone)
-    first, second = run(experiment, tmp_path / "a"), run(experiment, tmp_path / "b")
-    a, b = last_state(tmp_path / "a"), last_state(tmp_path / "b")
-    assert a.keys() == b.keys()
-    assert all(torch.equal(a[name], b[name]) for name in a)
-    assert first["task_incremental"] == second["task_incremental"]
-
-
-@every_method
-@pytest.mark.parametrize("tasks", [1, 10])
-def test_one_task_and_many_tasks_work(method, tasks, tmp_path):
-    data = {"synthetic_classes": 20, "synthetic_per_class": 10}
-    summary = run(tiny.experiment(method, tasks=tasks, epochs=1, data=data), tmp_path / "run")
-    assert len(summary["task_incremental"]["matrix"][-1]) == tasks
-
-
-@every_method
-@every_backbone
-def test_a_finished_run_loads_and_answers_as_its_summary_says(method, backbone, tmp_path):
-    from lockgate.evaluation.accuracy import class_incremental, task_incremental
-
-    summary = run(tiny.experiment(method, backbone), tmp_path / "run")
-    learner, scenario, _ = load(tmp_path / "run")
-    assert task_incremental(learner, scenario.tasks) == summary["task_incremental"]["matrix"][-1]
-    if learner.class_incremental:
-        assert class_incremental(learner, scenario.tasks) == summary["class_incremental"]["matrix"][-1]
-
-
-@every_method
-def test_a_batch_of_one_trains(method, tmp_path):
-    summary = run(tiny.experiment(method, epochs=1, optim={"batch_size": 1}), tmp_path / "run")
-    assert summary["seconds"] > 0
-
-
-@every_method
-def test_a_batch_larger_than_the_task_trains(method, tmp_path):
-    run(tiny.experiment(method, epochs=1, optim={"batch_size": 512}), tmp_path / "run")
+for method in METHODS:
+    name = "".join(part.title() for part in method.split("-"))
+    globals()[f"Test{name}"] = method_contract(method, tiny.BACKBONES, experiment=tiny.experiment)
 
 
 # How much of what it was shown last a method must know, and what the tiny GANs need for it. C-Gen learns from generated

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 from tests.support import tiny
-from tests.support.walk import walk
 
 from lockgate.methods.base import Method
+from lockgate.testing import walk
 from lockgate.types import Task
 
 

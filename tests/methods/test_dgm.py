@@ -8,12 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.support import tiny
-from tests.support.walk import walk
 
 from lockgate.config import build
 from lockgate.memory.gan.acgan import NOISE
 from lockgate.methods.protocols import memory_use
 from lockgate.runs.task_phase import task_phase
+from lockgate.testing import walk
 from lockgate.types import Batch
 
 VARIANTS = pytest.mark.parametrize("variant", ["w", "a"])

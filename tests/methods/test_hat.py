@@ -8,12 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.support import tiny
-from tests.support.walk import walk
 
 from lockgate.evaluation.exactness import audit, logits, promise
 from lockgate.evaluation.macs import task_macs
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.runs.task_phase import task_phase
+from lockgate.testing import walk
 from lockgate.training.device import make_fabric
 from lockgate.training.loop import Fit, FitState
 from lockgate.training.progress import Progress

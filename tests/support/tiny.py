@@ -1,4 +1,4 @@
-"""The smallest experiment that is still a real one: synthetic images, a narrow network, the paper's optimiser."""
+"""``lockgate.testing``'s tiny experiments for Lockgate's own methods, and other tiny worlds."""
 
 from __future__ import annotations
 
@@ -11,30 +11,12 @@ import torch
 
 from lockgate.config import DataConfig, Experiment, ModelConfig, merge
 from lockgate.methods.base import Method
-from lockgate.runs.build import build_learner, build_scenario, experiment_from, validated
+from lockgate.runs.build import build_learner, build_scenario, validated
 from lockgate.scenario import Scenario
+from lockgate.testing import tiny_experiment
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
-
-_BASE: dict[str, Any] = {
-    "dataset": "synthetic",
-    "tasks": 2,
-    "epochs": 2,
-    "data": {"synthetic_classes": 4, "synthetic_per_class": 20},
-    "model": {"width": 8},
-    # The paper's optimiser, with everything on that moves a filter whose gradient is zero.
-    "optim": {
-        "optimiser": "sgd",
-        "lr": 0.05,
-        "momentum": 0.9,
-        "weight_decay": 5e-4,
-        "clip": 1.0,
-        "batch_size": 8,
-        "schedule": "constant",
-    },
-    "runtime": {"threads": 1, "accelerator": "cpu"},
-}
 
 # Half of the gates start shut, so that one epoch on forty images locks some filters and leaves some free.
 _CCGN: dict[str, Any] = {"open_bias": 0.0, "sparsity_warmup": 1, "gate_lr": 2.0, "prune": 0.2}
@@ -53,15 +35,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def experiment(method: str = "finetune", backbone: str = "simple_cnn", **over: Any) -> Experiment:
-    """A tiny experiment; keyword arguments are merged over it, group by group."""
-    base = merge(_BASE, {"method": method, "backbone": backbone, "options": _OPTIONS.get(method, {})})
+    """``lockgate.testing``'s tiny experiment, with options that are as tiny; keyword arguments are merged over it."""
+    base: dict[str, Any] = {"options": _OPTIONS.get(method, {})}
     if method == "ccgn-episodic":
         base["augment"] = {"random_translate": 1, "images": "rehearsed"}
-    if backbone == "resnet18":
-        base["model"] = {"width": 4, "blocks": [1, 1]}
     if backbone == "resnet18-deep":
-        base |= {"backbone": "resnet18", "model": {"width": 4, "blocks": [2, 2, 2, 2]}}
-    return experiment_from(merge(base, over))
+        backbone, base["model"] = "resnet18", {"width": 4, "blocks": [2, 2, 2, 2]}
+    return tiny_experiment(method, backbone, **merge(base, over))
 
 
 def sign(checkpoint: Path) -> None:

@@ -21,5 +21,7 @@ BACKBONES: Registry[Callable[..., Backbone]] = Registry(
         ),
         "mlp": Entry("lockgate.backbones.mlp:MLP", "Two fully connected layers of 100 units."),
     },
+    group="lockgate.backbones",
+    check="lockgate.backbones.validation:factory_problems",
 )
-"""Factories ``(image_shape, kit, config) -> Backbone``."""
+"""Factories ``(image_shape, layer_factory, config) -> Backbone``; one's own may also make a plain ``nn.Module``."""

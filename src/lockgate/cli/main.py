@@ -117,7 +117,8 @@ def _run(parsed: argparse.Namespace) -> int:
         return 0
     from lockgate.runs.run import run
 
-    parsed.folder = parsed.out or Path("runs") / f"{experiment.method}-{experiment.dataset}-seed{experiment.seed}"
+    name = f"{experiment.method}-{experiment.dataset}-seed{experiment.seed}".replace(":", ".")  # of own_method:DERpp
+    parsed.folder = parsed.out or Path("runs") / name
     run(experiment, parsed.folder, command=parsed.typed)
     return _finish(parsed.folder)
 
@@ -204,6 +205,8 @@ def _list(parsed: argparse.Namespace) -> int:
         print(f"{kind}:")
         for name in registry:
             print(f"  {name:16} {registry.summary(name)}")
+        for note in registry.shadowed():
+            print(f"  ({note})")
     return 0
 
 

@@ -29,6 +29,8 @@ DATASETS: Registry[Reader] = Registry(
             "Seeded class prototypes with noise, any number of classes, for tests and benchmarks.",
         ),
     },
+    group="lockgate.datasets",
+    check="lockgate.data.validation:reader_problems",
 )
 
 __all__ = ["DATASETS", "Arrays", "Dataset", "Reader"]

@@ -48,4 +48,6 @@ METHODS: Registry[type[Method]] = Registry(
         "lwf": Entry("lockgate.methods.lwf:LwF", "Holds old heads to what the old network says of new images."),
         "hat": Entry("lockgate.methods.hat:HAT", "A mask over units per task; weights between used units freeze."),
     },
+    group="lockgate.methods",
+    check="lockgate.methods.validation:method_problems",
 )

@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.wiring import layer_problems
 from lockgate.config import option
 from lockgate.layers.hat import Masked, MaskedConv2d, MaskedLinear, annealed, share_taken
 from lockgate.layers.init import Init
@@ -54,6 +56,11 @@ class HAT(Method):
             linear=functools.partial(MaskedLinear, init=init),
             norm=TaskNorm,
         )
+
+    @classmethod
+    def check_backbone(cls, backbone: Backbone) -> list[str]:
+        """Every weight has to be masked, and the units on both its ends known."""
+        return layer_problems(backbone, Masked)
 
     @property
     def masked(self) -> dict[str, Masked]:

@@ -83,6 +83,11 @@ class MultiHeadNetwork(TrainableModule):
             norm=SharedNorm,
         )
 
+    @classmethod
+    def check_backbone(cls, backbone: Backbone) -> list[str]:
+        """What keeps this method from working on ``backbone``; empty: nothing. Asked before anything is trained."""
+        return []
+
     def add_task(self, classes: int) -> None:
         """A head (and whatever the backbone keeps per task) for one more task; earlier heads stop learning."""
         self.widths.append(self.backbone.widths())

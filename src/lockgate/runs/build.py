@@ -10,11 +10,17 @@ from typing import Any
 import torch
 
 from lockgate.backbones import BACKBONES
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.validation import make_backbone
 from lockgate.config import Experiment, build, gather
 from lockgate.data import DATASETS
+from lockgate.data.validation import require_dataset
 from lockgate.errors import ConfigError
+from lockgate.importing import user_code
+from lockgate.layers.plain import LayerFactory
 from lockgate.methods import METHODS
 from lockgate.methods.base import Context, Method
+from lockgate.registry import Registry
 from lockgate.runs.objects import NOTHING, Objects
 from lockgate.scenario import Scenario, split
 from lockgate.training.seeding import derive
@@ -27,15 +33,15 @@ def experiment_from(values: Mapping[str, Any], objects: Objects = NOTHING, data:
     """
     problems: list[str] = []
     experiment = gather(Experiment, values, "", problems)
-    for registry, name, given in (
+    named: list[tuple[Registry[Any], str, object]] = [
         (METHODS, experiment.method, objects.method),
         (DATASETS, experiment.dataset, objects.scenario if data else "not needed"),
         (BACKBONES, experiment.backbone, objects.network),
-    ):
-        problem = registry.problem(name) if given is None else None
-        problems += [problem] if problem else []
+    ]
+    wrong = [registry.problems(name) if given is None else [] for registry, name, given in named]
+    problems += [problem for some in wrong for problem in some]
     options: Any = None
-    if objects.method is not None or experiment.method in METHODS:
+    if not wrong[0]:
         method = objects.method or METHODS[experiment.method]
         options = gather(method.Options, experiment.options, "options.", problems)
     if experiment.optim.batch_size % experiment.devices:
@@ -62,17 +68,44 @@ def build_scenario(experiment: Experiment, objects: Objects = NOTHING) -> Scenar
     if objects.scenario is not None:
         return objects.scenario
     data_dir = None if experiment.data_dir is None else Path(experiment.data_dir)
-    dataset = DATASETS[experiment.dataset](data_dir, experiment.data)
+    read = DATASETS[experiment.dataset]
+    if DATASETS.builtin(experiment.dataset):
+        dataset = read(data_dir, experiment.data)
+    else:
+        with user_code(f"Reading the data set {experiment.dataset!r}"):
+            found = read(data_dir, experiment.data)
+        dataset = require_dataset(found, experiment.dataset)
     return split(dataset, experiment.tasks, experiment.scenario, experiment.seed)
 
 
 def build_learner(experiment: Experiment, image_shape: tuple[int, int, int], objects: Objects = NOTHING) -> Method:
-    """A learner that has seen nothing, initialised by the experiment's seed."""
+    """A learner that has seen nothing, initialised by the experiment's seed.
+
+    ``ConfigError`` where the method cannot work on the backbone.
+    """
     method = objects.method or METHODS[experiment.method]
     options = build(method.Options, experiment.options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(experiment.seed, "backbone"))
         layer_factory = method.layer_factory(experiment.model.init, options)
-        network = objects.network or BACKBONES[experiment.backbone]
-        backbone = network(image_shape, layer_factory, experiment.model)
-        return method(Context(backbone, options, image_shape, experiment.model.standardise, experiment.augment))
+        backbone = _build_backbone(experiment, image_shape, layer_factory, objects)
+        problems = method.check_backbone(backbone)
+        if problems:
+            pair = f"method {experiment.method!r} cannot work on backbone {experiment.backbone!r}"
+            raise ConfigError([f"{pair}: {problem}" for problem in problems])
+        context = Context(backbone, options, image_shape, experiment.model.standardise, experiment.augment)
+        if objects.method is None and METHODS.builtin(experiment.method):
+            return method(context)
+        with user_code(f"Making the method {experiment.method!r}"):
+            return method(context)
+
+
+def _build_backbone(
+    experiment: Experiment, image_shape: tuple[int, int, int], layer_factory: LayerFactory, objects: Objects
+) -> Backbone:
+    if objects.network is not None:
+        return objects.network(image_shape, layer_factory, experiment.model)
+    factory = BACKBONES[experiment.backbone]
+    if BACKBONES.builtin(experiment.backbone):
+        return factory(image_shape, layer_factory, experiment.model)
+    return make_backbone(factory, experiment.backbone, image_shape, layer_factory, experiment.model)

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from lockgate.backbones.base import Backbone
+from lockgate.backbones.validation import factory_problems, make_backbone
 from lockgate.config import Experiment, ModelConfig
 from lockgate.errors import ConfigError, RunFolderError
 from lockgate.layers.plain import LayerFactory
@@ -21,33 +22,26 @@ from lockgate.scenario import Scenario
 OWN_DATA = "own-data"
 """What ``Experiment.dataset`` says of a scenario that was given."""
 
-NetworkFactory = Callable[[tuple[int, int, int], LayerFactory, ModelConfig], Backbone]
+NetworkFactory = Callable[..., nn.Module]
+"""Is given ``image_shape``, ``layer_factory`` and ``config``, as far as it takes them."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network that was given: a ``Backbone`` to begin with, of which every learner has a copy, or what makes one."""
+    """A network that was given: a module to begin with, of which every learner has a copy, or what makes one."""
 
-    source: Backbone | NetworkFactory
+    source: nn.Module | NetworkFactory
 
     def __post_init__(self) -> None:
-        plain = isinstance(self.source, nn.Module) and not isinstance(self.source, Backbone)
-        if plain or not callable(self.source):
-            raise ConfigError(
-                [
-                    "'network' must be a lockgate.Backbone, or a function (image_shape, layer_factory, config) that "
-                    f"makes one. Got {type(self.source).__name__} instead."
-                ]
-            )
+        problems = [] if isinstance(self.source, nn.Module) else factory_problems(self.source)
+        if problems:
+            raise ConfigError([f"'network' {problem}" for problem in problems])
 
     def __call__(self, image_shape: tuple[int, int, int], layer_factory: LayerFactory, config: ModelConfig) -> Backbone:
         """The network of one learner."""
-        if isinstance(self.source, Backbone):
-            return copy.deepcopy(self.source)
-        made: Any = self.source(image_shape, layer_factory, config)
-        if not isinstance(made, Backbone):
-            raise ConfigError([f"'network' must make a lockgate.Backbone. Got {type(made).__name__} instead."])
-        return made
+        source = self.source
+        made = (lambda: copy.deepcopy(source)) if isinstance(source, nn.Module) else source
+        return make_backbone(made, _name(source), image_shape, layer_factory, config)
 
 
 @dataclass(frozen=True)

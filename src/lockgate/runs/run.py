@@ -59,8 +59,7 @@ def begin(
     scenario = build_scenario(experiment, objects)  # so that bad data is known before a folder is made
     fabric = make_fabric(experiment)  # and so is a device that is not there
     make_loggers(experiment.runtime.loggers, out or Path())  # and a logger that is not installed
-    if objects.note():  # and so are objects that do not fit together
-        build_learner(experiment, scenario.image_shape, objects)
+    build_learner(experiment, scenario.image_shape, objects)  # and a method that cannot work on the network
     out = out or fresh_folder(experiment)
     folder = RunFolder(out)
     folder.create(experiment, command or f"lockgate run {out / 'config.yaml'} --out NEW", objects.note())

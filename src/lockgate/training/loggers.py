@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
 from lockgate.config import Experiment
 from lockgate.errors import ConfigError, LockgateError
-from lockgate.registry import Entry, Registry, near_matches
+from lockgate.registry import Entry, Registry
 from lockgate.training.callbacks import Callback
-
-GROUP = "lockgate.loggers"
-"""Entry points under which other packages offer loggers."""
 
 
 class Logger(Callback):
@@ -167,30 +163,21 @@ LOGGERS: Registry[type[Callback]] = Registry(
         "trackio": Entry(f"{__name__}:Trackio", "To trackio, on this machine."),
         "wandb": Entry(f"{__name__}:Wandb", "To Weights & Biases."),
     },
+    group="lockgate.loggers",
+    check=f"{__name__}:logger_problems",
 )
+
+
+def logger_problems(found: object) -> list[str]:
+    """What keeps an object from being a logger."""
+    if isinstance(found, type) and issubclass(found, Callback):
+        return []
+    return [f"must be a sub-class of lockgate.Callback. Got {type(found).__name__} instead."]
 
 
 def make_loggers(names: Sequence[str], folder: Path) -> list[Callback]:
     """The loggers that ``runtime.loggers`` names, for a run in ``folder``."""
-    return [_find(name).for_run(folder) for name in names]
-
-
-def _find(name: str) -> type[Callback]:
-    """A logger by its name here, its entry point, or as ``package.module:Class``."""
-    if name in LOGGERS:
-        return LOGGERS[name]
-    offered = {point.name: point for point in entry_points(group=GROUP)}
-    module, colon, attribute = name.partition(":")
-    try:
-        found: Any = offered[name].load() if name in offered else None
-        if found is None and colon:
-            found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError([f"'runtime.loggers' names {name!r}, which cannot be imported: {error}."]) from error
-    if found is None:
-        known = [*LOGGERS, *offered]
-        wanted = f"Known: {', '.join(known)}; or package.module:Class."
-        raise ConfigError([f"'runtime.loggers' names {name!r}.{near_matches(name, known)} {wanted}"])
-    if not (isinstance(found, type) and issubclass(found, Callback)):
-        raise ConfigError([f"'runtime.loggers' names {name!r}, which must be a sub-class of lockgate.Callback."])
-    return found
+    problems = [f"'runtime.loggers': {problem}" for name in names for problem in LOGGERS.problems(name)]
+    if problems:
+        raise ConfigError(problems)
+    return [LOGGERS[name].for_run(folder) for name in names]

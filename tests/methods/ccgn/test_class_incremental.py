@@ -12,13 +12,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.support import tiny
-from tests.support.walk import walk
 
 from lockgate.config import AugmentConfig
 from lockgate.evaluation.exactness import audit, promise
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.runs.task_phase import task_phase
+from lockgate.testing import walk
 from lockgate.training.device import make_fabric
 from lockgate.training.loop import Fit, FitState
 from lockgate.training.progress import Progress

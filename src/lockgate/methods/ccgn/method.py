@@ -11,8 +11,10 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.wiring import channel_problems, layer_problems
 from lockgate.layers.gate import ChannelGate
-from lockgate.layers.gated import GatedConv2d, GatedLinear
+from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
 from lockgate.layers.init import Init
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.per_task import task_modules
@@ -54,6 +56,11 @@ class CCGN(Method):
             linear=functools.partial(GatedLinear, init=init, open_bias=options.open_bias),
             norm=TaskNorm,
         )
+
+    @classmethod
+    def check_backbone(cls, backbone: Backbone) -> list[str]:
+        """Every filter has to be gated, and who reads and writes which channels known."""
+        return layer_problems(backbone, Gated) or channel_problems(backbone)
 
     # -- hooks -------------------------------------------------------------------------------------------------------
 
