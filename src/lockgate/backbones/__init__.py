@@ -22,4 +22,4 @@ BACKBONES: Registry[Callable[..., Backbone]] = Registry(
         "mlp": Entry("lockgate.backbones.mlp:MLP", "Two fully connected layers of 100 units."),
     },
 )
-"""Factories ``(image_shape, kit, config) -> Backbone``."""
+"""Factories ``(image_shape, layer_factory, config) -> Backbone``."""
