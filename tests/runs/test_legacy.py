@@ -14,7 +14,7 @@ from lockgate.app.audit import audit_run
 from lockgate.app.trained import open_trained
 from lockgate.evaluation.accuracy import class_incremental, task_incremental
 from lockgate.runs.directory import RunFolder, read_experiment
-from lockgate.runs.legacy import upgraded
+from lockgate.runs.legacy import upgraded, upgraded_command
 from lockgate.runs.loading import load
 from lockgate.runs.run import resume
 
@@ -98,3 +98,11 @@ def test_every_kept_result_is_readable() -> None:
     assert results
     for config in results:
         assert RunFolder(config.parent).experiment().method in config.parent.name
+
+
+def test_a_command_is_said_in_todays_flags() -> None:
+    typed = "run short --options.gan_iterations 3000 --options.settle=0.3 --optim.flip true --options.look 50 --seed 1"
+    said = "run short --options.gan.iterations 3000 --options.anneal=0.3 --augment.random_flip true"
+    assert upgraded_command(typed.split()) == [*said.split(), "--options.look", "50", "--seed", "1"]
+    rehearsed = ["--augment.random_translate", "2", "--augment.images", "rehearsed"]
+    assert upgraded_command(["run", "--options.shift", "2"]) == ["run", *rehearsed]
