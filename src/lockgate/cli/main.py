@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _remedy(command: str, parsed: argparse.Namespace | None) -> str:
     """How to go on with a command that was stopped; nothing where there is nothing to go on with."""
     folder = getattr(parsed, "folder", None) if command == "run" else getattr(parsed, "run", None)
-    remedies = {"learn": "give the same task again", "reproduce": "give the same command again"}
+    remedies = {"learn": "give the same command again", "reproduce": "give the same command again"}
     if command in ("run", "resume") and folder is not None and (folder / "config.yaml").is_file():
         remedies[command] = f"continue with `{shlex.join(['lockgate', 'resume', str(folder)])}`"
     return f" Nothing is lost: {remedies[command]}." if command in remedies else ""

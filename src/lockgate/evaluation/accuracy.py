@@ -65,7 +65,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
         return None
     learner.eval()
     device = learner.input.mean.device
-    owner = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])  # the task of each class
+    task_of_class = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])
     found: list[float] = []
     rows: dict[str, list[float]] = {}
     offset = 0
@@ -85,7 +85,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
             for index, (kind, scores) in enumerate(answers.items()):
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
-                in_task += 0 if index else int((owner[answer] == task.id).sum())
+                in_task += 0 if index else int((task_of_class[answer] == task.id).sum())
         offset += len(task.classes)
         if not len(task.test):
             continue
