@@ -164,8 +164,8 @@ def test_each_step_moves_one_network(world, variant):
         optimiser.zero_grad()
         learner.after_step()
         moved = {name for name, value in learner.named_parameters() if not torch.equal(value, before[name])}
-        rooms = {name.split(".")[0] for name in moved}
-        assert rooms == ({"generator"} if step % 3 == 2 else {"backbone", "score", "heads"})
+        parts = {name.split(".")[0] for name in moved}
+        assert parts == ({"generator"} if step % 3 == 2 else {"backbone", "score", "heads"})
         assert not {name for name in moved if re.search(r"(labels|biases|embeddings|norms\.\d\.norms)\.0", name)}
 
 

@@ -43,6 +43,6 @@ def test_one_run_has_its_own_page_wherever_it_is_written(make_run, tmp_path):
     assert (tmp_path / "x.html").read_bytes() == (folder / "report.html").read_bytes()
 
 
-def test_a_page_that_has_no_place_is_told_so(make_run, tmp_path, capsys):
+def test_a_page_that_has_no_place_is_an_error_with_a_remedy(make_run, tmp_path, capsys):
     assert main(["report", str(make_run()), "--out", str(tmp_path / "nowhere" / "x.html")]) == 1
     assert "a folder that exists" in capsys.readouterr().err

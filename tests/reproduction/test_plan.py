@@ -111,7 +111,7 @@ def test_an_unknown_row_is_answered_with_the_known_ones(paper_table: PaperTable)
         chosen([paper_table], "short", ("ours", "HAT"))
 
 
-def test_of_many_exhibits_only_those_that_have_it_are_asked_for_a_row() -> None:
+def test_of_many_tables_only_those_that_have_it_are_asked_for_a_row() -> None:
     every = [TABLES[name] for name in TABLES]
     by_name = {paper_table.name: lines for paper_table, lines in chosen(every, "short", ("svhn",))}
     assert by_name["gates"] == []
@@ -120,7 +120,7 @@ def test_of_many_exhibits_only_those_that_have_it_are_asked_for_a_row() -> None:
 
 @pytest.mark.parametrize("schedule", ["short", "paper"])
 @pytest.mark.parametrize("name", list(TABLES))
-def test_every_line_of_every_exhibit_is_a_command_that_gives_its_experiment_back(name, schedule) -> None:
+def test_every_line_of_every_table_is_a_command_that_gives_its_experiment_back(name, schedule) -> None:
     for line in TABLES[name].lines(schedule):
         experiment = dataclasses.replace(line.experiment, seed=3)
         words, options = take_options(command(experiment, schedule))

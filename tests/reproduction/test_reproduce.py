@@ -203,14 +203,14 @@ def test_on_ray_a_dead_workers_run_is_resumed_by_another(paper_table: PaperTable
 
 
 @pytest.mark.parametrize("out", ["--out '/tmp/my runs/x'", "--out=/tmp/x", "--out /tmp/x"])
-def test_a_command_is_told_without_the_folder_of_its_run(out: str) -> None:
+def test_a_command_is_given_without_the_folder_of_its_run(out: str) -> None:
     assert command_of(f"lockgate run short {out} --seed 3") == "lockgate run short --seed 3"
 
 
-@pytest.mark.parametrize(("device", "describe"), [("cpu", "A processor"), ("cuda:0", "A GPU"), (None, "A GPU")])
-def test_hardware_is_what_was_used_not_what_was_there(device: str | None, describe: str) -> None:
+@pytest.mark.parametrize(("device", "name"), [("cpu", "A processor"), ("cuda:0", "A GPU"), (None, "A GPU")])
+def test_hardware_is_what_was_used_not_what_was_there(device: str | None, name: str) -> None:
     there = {"cpu": "A processor", "cuda": "A GPU"} | ({"device": device} if device else {})
-    assert hardware_of(there).startswith(f"{describe}, ")
+    assert hardware_of(there).startswith(f"{name}, ")
 
 
 def test_schedules_do_not_write_over_one_another(paper_table: PaperTable, tmp_path: Path) -> None:

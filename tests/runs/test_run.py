@@ -78,8 +78,8 @@ def test_the_summary_has_its_documented_keys_and_is_what_is_on_disk(tiny: Tiny, 
     summary = run(tiny(method=method, seed=5), tmp_path / "run")
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
     assert set(summary) >= DOCUMENTED
-    describe = summary["method"], summary["dataset"], summary["seed"], summary["tasks"]
-    assert describe == (method, "synthetic", 5, 2)
+    named = summary["method"], summary["dataset"], summary["seed"], summary["tasks"]
+    assert named == (method, "synthetic", 5, 2)
     assert summary["seconds"] > 0
     rows = [2] if method == "joint" else [1, 2]
     for key in ("task_incremental", "class_incremental"):
@@ -163,7 +163,7 @@ def test_the_run_says_once_that_it_tuned_the_allocator(
     run(experiment, tmp_path / "tuned")
     assert capsys.readouterr().err.count("allocator tuned") == int(tune_allocator())
     monkeypatch.setenv("LOCKGATE_TUNE_ALLOCATOR", "0")
-    run(experiment, tmp_path / "told by the environment")
+    run(experiment, tmp_path / "by the environment")
     monkeypatch.delenv("LOCKGATE_TUNE_ALLOCATOR")
     run(replace(experiment, runtime=replace(experiment.runtime, tune_allocator=False)), tmp_path / "left alone")
     assert "allocator" not in capsys.readouterr().err
