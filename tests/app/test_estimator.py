@@ -9,6 +9,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +133,16 @@ def test_a_temporary_folder_is_gone_with_its_only_object() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*")
-def test_a_forked_child_leaves_the_folder_of_its_parent(temporary: ContinualClassifier) -> None:
+def test_a_forked_child_leaves_the_folder_of_its_parent(taught: ContinualClassifier) -> None:
+    temporary = copy.deepcopy(taught)  # not a fixture: pytest would hold on to it
+    folder, gone = temporary.folder, weakref.ref(temporary)
     child = os.fork()
     if child == 0:
-        temporary._opened = None
+        del temporary
         gc.collect()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    assert (temporary.folder / "model.yaml").exists()
+        os._exit(1 if gone() else 0)
+    assert os.waitpid(child, 0)[1] == 0, "the child did not let go of its copy: the test would prove nothing"
+    assert (folder / "model.yaml").exists()
 
 
 def test_a_pickle_of_a_temporary_model_carries_it(temporary: ContinualClassifier, tmp_path: Path) -> None:

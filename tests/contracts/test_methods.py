@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.support import tiny
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from lockgate.methods import METHODS
 from lockgate.runs import checkpoint
@@ -85,15 +86,32 @@ def test_a_finished_run_loads_and_answers_as_its_summary_says(method, backbone, 
         assert class_incremental(learner, scenario.tasks) == summary["class_incremental"]["matrix"][-1]
 
 
-@every_method
-def test_a_batch_of_one_trains(method, tmp_path):
-    summary = run(tiny.experiment(method, epochs=1, optim={"batch_size": 1}), tmp_path / "run")
-    assert summary["seconds"] > 0
+@pytest.fixture
+def steps():
+    """For every step of any optimiser, whether there was a gradient to follow."""
+    made = []
+
+    def note(optimiser, *_):
+        gradients = [p.grad for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
+        made.append(any(bool(g.any()) for g in gradients))
+
+    hook = register_optimizer_step_pre_hook(note)
+    yield made
+    hook.remove()
 
 
 @every_method
-def test_a_batch_larger_than_the_task_trains(method, tmp_path):
+def test_a_batch_of_one_trains_on_every_image(method, tmp_path, steps):
+    experiment = tiny.experiment(method, epochs=1, optim={"batch_size": 1})
+    run(experiment, tmp_path / "run")
+    images = sum(len(task.train) for task in build_scenario(experiment).tasks)
+    assert sum(steps) >= (2 * 3 * 3 if method == "dgm" else images)  # its GAN has a schedule of its own
+
+
+@every_method
+def test_a_batch_larger_than_the_task_is_a_step(method, tmp_path, steps):
     run(tiny.experiment(method, epochs=1, optim={"batch_size": 512}), tmp_path / "run")
+    assert sum(steps) >= (1 if METHODS[method].joint else 2)
 
 
 # How much of what it was shown last a method must know, and what the tiny GANs need for it. C-Gen learns from generated

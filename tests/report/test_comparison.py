@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lockgate.cli.main import main
 from lockgate.report import comparison
-from lockgate.report.load import read
 
 
 def test_runs_stand_side_by_side(make_run, tmp_path):
@@ -31,10 +30,12 @@ def test_the_command_writes_it_beside_the_first(make_run, capsys):
     assert "comparison.html" in capsys.readouterr().out
 
 
-def test_a_run_has_the_name_of_its_folder_wherever_one_stands(make_run, monkeypatch):
+def test_a_run_has_the_name_of_its_folder_wherever_one_stands(make_run, tmp_path, monkeypatch):
     folders = [make_run(name="first"), make_run(name="second")]
+    path = comparison.write(folders, tmp_path / "named.html")
     monkeypatch.chdir(folders[0])
-    assert comparison._names([read(Path(".")), read(folders[1])]) == ["first", "second"]
+    here = comparison.write([Path("."), folders[1]], tmp_path / "here.html")
+    assert here.read_bytes() == path.read_bytes()
 
 
 def test_one_run_has_its_own_page_wherever_it_is_written(make_run, tmp_path):

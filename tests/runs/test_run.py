@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ import torch
 from lockgate.config import DataConfig, Experiment, ScenarioConfig
 from lockgate.errors import ConfigError, TrainingError
 from lockgate.evaluation import accuracy, macs
-from lockgate.runs import summary as summaries
 from lockgate.runs.build import build_learner, validated
 from lockgate.runs.loading import load
 from lockgate.runs.run import run
@@ -174,10 +174,17 @@ def test_the_run_says_once_that_it_tuned_the_allocator(
 
 
 def test_a_run_notes_what_it_began_with(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody may commit while it trains."""
-    described = iter(["of the beginning", "of the end"])
-    monkeypatch.setattr(summaries, "_commit", lambda: next(described))
+    """Somebody may commit while it trains: what git says is asked for once, before."""
+    known, answers = subprocess.run, iter(["of the beginning", "of the end"])
+
+    def git(command: list[str], **options: Any) -> Any:
+        if "describe" in command:
+            return subprocess.CompletedProcess(command, 0, next(answers))
+        return subprocess.CompletedProcess(command, 0) if command[0] == "git" else known(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", git)
     assert run(tiny(epochs=1), tmp_path / "run")["environment"]["commit"] == "of the beginning"
+    assert environment()["commit"] == "of the end"
 
 
 def test_a_run_notes_the_commit_of_a_checkout() -> None:

@@ -16,6 +16,8 @@ from lockgate.scenario import Scenario
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
+AUDITED = (*GATED, "hat")
+"""Methods that promise that past answers never change."""
 
 _BASE: dict[str, Any] = {
     "dataset": "synthetic",

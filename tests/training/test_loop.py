@@ -31,7 +31,9 @@ from lockgate.types import Batch, Examples, Task
 Tiny = Callable[..., Experiment]
 
 
-def begin(experiment: Experiment, data: Examples | None = None) -> tuple[Fit, Method, Task]:
+def begin(
+    experiment: Experiment, data: Examples | None = None, save: Callable[[FitState], None] = lambda _: None
+) -> tuple[Fit, Method, Task]:
     """The first task's training, about to begin."""
     experiment = validated(experiment)
     scenario = build_scenario(experiment)
@@ -44,7 +46,7 @@ def begin(experiment: Experiment, data: Examples | None = None) -> tuple[Fit, Me
         task_phase(learner, task, data or own, experiment),
         experiment,
         state,
-        lambda _: None,
+        save,
         progress,
         "Lower `optim.lr`.",
     )
@@ -266,11 +268,10 @@ def test_a_loss_is_averaged_over_the_steps_that_have_it(tiny: Tiny) -> None:
 
 def test_the_scaler_of_mixed_precision_goes_on_where_it_stood(tiny: Tiny) -> None:
     saved: list[FitState] = []
-    fit, _, _ = begin(tiny())
+    fit, _, _ = begin(tiny(), save=saved.append)
     fit.fabric = Fabric(accelerator="cpu", plugins=MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu")))
     fit.fabric.strategy.precision.scaler.scale(torch.ones(()))
     fit.fabric.strategy.precision.scaler.update(256.0)
-    fit._save = saved.append
     fit.save()
     other = Fabric(accelerator="cpu", plugins=MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu")))
     phase = replace(fit.phase, trainable=build_learner(fit.experiment, (3, 16, 16)))
