@@ -236,3 +236,12 @@ def test_a_device_that_is_not_there_is_refused_before_a_folder_is_made(
     assert code in (1, 2)
     assert accelerator in err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_yaml_file_of_0_1_is_read_in_todays_words(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "old.yaml"
+    file.write_text("recipe: paper\nmethod: ccgn-episodic\ndataset: mnist\noptions: {patience: 3, shift: 2}\n")
+    made = config_of(command, file)
+    assert made["epochs"] == 400
+    assert made["options"]["sparsity_warmup"] == 3
+    assert made["augment"] == {"random_translate": 2, "random_affine": 0.0, "random_flip": False, "images": "rehearsed"}
