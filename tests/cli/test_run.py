@@ -158,7 +158,7 @@ def test_mistakes_of_every_kind_are_listed_in_one_message(command: Command) -> N
     [
         (["--optim.lrr", "3"], "Unknown flag '--optim.lrr'. Did you mean '--optim.lr'"),
         (["--options.sparsty=3"], "Unknown key 'options.sparsty'. Did you mean 'sparsity'"),
-        (["papr"], "Unknown preset 'papr'. Did you mean 'paper'? Known: short, paper."),
+        (["papr"], "Unknown preset 'papr'. Did you mean 'paper'? Known: short, paper, printed."),
         (["paper"], "The preset 'paper' has no schedule for 'digits'"),
         (["missing.yaml"], "Cannot read missing.yaml"),
         (["--backbone=resnet"], "Unknown backbone 'resnet'. Did you mean 'resnet18'"),
