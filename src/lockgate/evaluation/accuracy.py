@@ -104,7 +104,8 @@ def class_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | N
 def summarise(matrix: Matrix) -> dict[str, Any]:
     """What a matrix of accuracies (row: after task i; column: on task j) comes to.
 
-    ``average`` is the mean of the last row. ``backward_transfer`` is the mean over past tasks of last minus own
+    ``average`` is the mean of the last row; ``average_incremental`` the mean over rows of their means, the average
+    accuracy after each stage (Rebuffi et al. 2017). ``backward_transfer`` is the mean over past tasks of last minus own
     accuracy (Lopez-Paz and Ranzato 2017); ``forgetting`` of best minus last (Chaudhry et al. 2018). Both are None with
     fewer than two rows.
     """
@@ -115,6 +116,7 @@ def summarise(matrix: Matrix) -> dict[str, Any]:
     return {
         "matrix": matrix,
         "average": sum(last) / len(last),
+        "average_incremental": sum(sum(row) / len(row) for row in matrix) / len(matrix),
         "backward_transfer": sum(transfer) / len(transfer) if transfer else None,
         "forgetting": sum(drops) / len(drops) if drops else None,
     }

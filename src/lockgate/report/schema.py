@@ -42,6 +42,8 @@ class Scores:
     average: float | None
     backward_transfer: float | None
     forgetting: float | None
+    average_incremental: float | None = None
+    """Mean over stages of the average accuracy after each."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ class Summary:
     audit: Audit | None
     environment: Mapping[str, str]
     command: str | None
+    svm: float | None = None
+    """Class-incremental average of an SVM on the stored images; None where there are none, or nobody asked."""
 
     @property
     def at_once(self) -> bool:
