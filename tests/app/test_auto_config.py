@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lockgate.app.auto_config import METHODS, UserSettings, describe, first, for_task, refuse_changes
+from lockgate.app.auto_config import METHOD_OF_MEMORY, UserSettings, describe, first, for_task, refuse_changes
 from lockgate.data.task_images import ImageStats
 from lockgate.errors import ConfigError
 
@@ -19,11 +19,11 @@ def test_the_size_follows_the_images(side: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("grey", [True, False])
-@pytest.mark.parametrize("memory", [None, *METHODS])
+@pytest.mark.parametrize("memory", [None, *METHOD_OF_MEMORY])
 def test_channels_follow_the_images_and_the_method_the_memory(grey: bool, memory: str | None) -> None:
     made = first(UserSettings(memory=memory, seed=4), ImageStats(32, grey), 2)  # type: ignore[arg-type]
     assert made.data.greyscale == grey
-    assert made.method == METHODS[memory or "episodic"]
+    assert made.method == METHOD_OF_MEMORY[memory or "episodic"]
     assert (made.seed, made.runtime.threads) == (4, 2)
     assert made.options["grow"] > 0, "nobody knows how many tasks will come"
     assert made.options.get("inference") == (None if memory == "none" else "joint")

@@ -68,7 +68,7 @@ def test_streams_too_wide_to_be_fused_are_exported_one_by_one_and_answer_alike(m
     nodes = []
     for light in (compiling.LIGHT, 0):
         monkeypatch.setattr(compiling, "LIGHT", light)
-        network = export.answering(open_trained(made), None)
+        network = export.answering_network(open_trained(made), None)
         assert network.light == bool(light)
         x = torch.zeros(2, *open_trained(made).learner.image_shape, dtype=torch.uint8)
         graph = torch.export.export(network, (x,)).graph

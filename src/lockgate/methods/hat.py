@@ -46,6 +46,8 @@ class HAT(Method):
 
     Options: ClassVar[type[Any]] = HATOptions
     class_incremental = False
+    sealed = True
+    """Masks are binary: what is outside of them is multiplied by zero."""
     options: HATOptions
 
     @classmethod
@@ -153,11 +155,6 @@ class HAT(Method):
                 found.update({f"backbone.{name}.{key}": value for key, value in module.state_dict().items()})
         found.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})
         return found
-
-    @property
-    def sealed(self) -> bool:
-        """Masks are binary: what is outside of them is multiplied by zero."""
-        return True
 
     def report(self) -> TaskReport:
         """Units in use by any task, and by the newest."""
