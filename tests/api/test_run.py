@@ -165,8 +165,9 @@ def test_a_run_without_a_folder_gets_a_fresh_one_that_says_what_it_is(
         ({"method": 3}, "sub-class of Method or a name. Got int"),
         ({"method": "ccng"}, "Did you mean 'ccgn'"),
         ({"scenario": [1, 2]}, "Scenario or a name. Got list.*split_tasks"),
-        ({"network": nn.Linear(1, 1)}, "Backbone, or a function .*Got Linear"),
-        ({"network": lambda *_: nn.Linear(1, 1)}, "must make a lockgate.Backbone. Got Linear"),
+        ({"network": 3}, "'network' is a int. Wanted an nn.Module class, or a function"),
+        ({"network": lambda *_: 3}, "must make a Backbone or an nn.Module. Got int"),
+        ({"method": "hat", "network": nn.Flatten()}, "method 'hat' cannot work on backbone"),
     ],
 )
 def test_a_wrong_object_is_said_before_a_folder_is_made(tmp_path: Path, given: Any, problem: str) -> None:

@@ -266,4 +266,4 @@ def test_data_of_ones_own_are_learnt_from_the_command_line_with_a_preset(write, 
     assert done.returncode == 0, done.stderr
     refused = command("run", "paper", "--dataset", "mine:read", "--out", "other")
     assert refused.returncode == 2
-    assert "The paper has no schedule for 'mine:read'" in refused.stderr
+    assert "The preset 'paper' has no schedule for 'mine:read'" in refused.stderr

@@ -62,7 +62,7 @@ def test_every_problem_of_a_method_is_listed_at_once():
             rate = 0.1
 
         joint = "yes"
-        inference = "mine"
+        first_selectable_epoch = 3
 
         def __init__(self, backbone, options):
             pass
@@ -89,7 +89,7 @@ def test_every_problem_of_a_method_is_listed_at_once():
             "has 'joint', which must be True or False. Got 'yes' instead.",
             "has 'layer_factory', which must be a classmethod, as in Method.",
             "has predict(self, x), which must take (self, x, task).",
-            "has 'inference', which must be a property, as in Method.",
+            "has 'first_selectable_epoch', which must be a property, as in Method.",
         ]
     )
     with pytest.raises(ConfigError) as caught:
