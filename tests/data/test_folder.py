@@ -27,7 +27,7 @@ def folder(kept: Path) -> Path:
 
 def raises(folder: Path, pattern: str):
     with pytest.raises(DataError, match=pattern) as caught:
-        room.read(folder, DataConfig())
+        _ = room.read(folder, DataConfig()).test.x
     assert str(folder) in str(caught.value)
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lockgate.presets.tables import short
 from tests.support import tiny
 
 from lockgate.cli.flags import take_options
 from lockgate.cli.main import _experiment, _parser
 from lockgate.config import Experiment, RuntimeConfig, merge
 from lockgate.errors import LockgateError
+from lockgate.presets import short
 from lockgate.reproduction import TABLES
 from lockgate.reproduction.estimate import estimate
 from lockgate.reproduction.paper_table import PaperTable
