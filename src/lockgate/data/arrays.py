@@ -30,12 +30,12 @@ class UnreadArrays(Arrays):
         return read()
 
     @property
-    def x(self) -> npt.NDArray[np.uint8]:  # type: ignore[override]
+    def x(self) -> npt.NDArray[np.uint8]:
         """Images (N, C, H, W)."""
         return self._arrays.x
 
     @property
-    def y(self) -> npt.NDArray[np.int64]:  # type: ignore[override]
+    def y(self) -> npt.NDArray[np.int64]:
         """Labels (N,)."""
         return self._arrays.y
 

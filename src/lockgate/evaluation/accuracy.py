@@ -53,6 +53,8 @@ class WithoutTask:
     """By kind of inference."""
     task_found: list[float]
     """Share of each task's images that the first kind of inference puts into the right task."""
+    class_found: dict[str, list[float]]
+    """By kind of inference, share of each task's images whose class is right, whatever task it was found in."""
 
 
 @torch.no_grad()
@@ -65,12 +67,15 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
         return None
     learner.eval()
     device = learner.input.mean.device
-    owner = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])  # the task of each class
+    owner = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])  # the task of each answer
+    class_of = torch.tensor([c for task in tasks for c in task.classes])  # the data set's class of each answer
     found: list[float] = []
     rows: dict[str, list[float]] = {}
+    class_found: dict[str, list[float]] = {}
     offset = 0
     for task in tasks:
         right: dict[str, int] = {}
+        in_class: dict[str, int] = {}
         in_task = 0
         known = (
             features.of(learner, range(len(learner.heads)), task) if features and task.audit_images is task.test else []
@@ -85,14 +90,16 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
             for index, (kind, scores) in enumerate(answers.items()):
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
+                in_class[kind] = in_class.get(kind, 0) + int((class_of[answer] == class_of[y + offset]).sum())
                 in_task += 0 if index else int((owner[answer] == task.id).sum())
         offset += len(task.classes)
         if not len(task.test):
             continue
         for kind, count in right.items():
             rows.setdefault(kind, []).append(count / len(task.test))
+            class_found.setdefault(kind, []).append(in_class[kind] / len(task.test))
         found.append(in_task / len(task.test))
-    return WithoutTask(rows, found)
+    return WithoutTask(rows, found, class_found)
 
 
 def class_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | None:
@@ -101,10 +108,20 @@ def class_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | N
     return None if found is None else found.rows[inference_of(learner)]
 
 
+def domain_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | None:
+    """Test accuracy on each of some tasks that share their classes: the class right, whatever task it was found in.
+
+    The answer is the best of all (task, class) pairs, of which the class counts (van de Ven and Tolias 2019).
+    """
+    found = without_task(learner, tasks)
+    return None if found is None else found.class_found[inference_of(learner)]
+
+
 def summarise(matrix: Matrix) -> dict[str, Any]:
     """What a matrix of accuracies (row: after task i; column: on task j) comes to.
 
-    ``average`` is the mean of the last row. ``backward_transfer`` is the mean over past tasks of last minus own
+    ``average`` is the mean of the last row, ``average_incremental`` that of all rows' means (Rebuffi et al. 2017).
+    ``backward_transfer`` is the mean over past tasks of last minus own
     accuracy (Lopez-Paz and Ranzato 2017); ``forgetting`` of best minus last (Chaudhry et al. 2018). Both are None with
     fewer than two rows.
     """
@@ -115,6 +132,7 @@ def summarise(matrix: Matrix) -> dict[str, Any]:
     return {
         "matrix": matrix,
         "average": sum(last) / len(last),
+        "average_incremental": sum(sum(row) / len(row) for row in matrix) / len(matrix),
         "backward_transfer": sum(transfer) / len(transfer) if transfer else None,
         "forgetting": sum(drops) / len(drops) if drops else None,
     }

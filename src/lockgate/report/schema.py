@@ -42,6 +42,8 @@ class Scores:
     average: float | None
     backward_transfer: float | None
     forgetting: float | None
+    average_incremental: float | None = None
+    """The mean of the averages after each task."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,10 @@ class Summary:
     audit: Audit | None
     environment: Mapping[str, str]
     command: str | None
+    domain_incremental: Scores | None = None
+    """Where tasks share their classes: the class right, whatever task it was found in."""
+    held_out: bool = False
+    """Whether accuracy is of held-out images: of a run that was made to choose settings."""
 
     @property
     def at_once(self) -> bool:
