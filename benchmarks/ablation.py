@@ -34,8 +34,8 @@ PRINTED: dict[Change, Any] = {
     ("options", "seal"): False,
     ("options", "open_bias"): 0.0,
     ("options", "gate_lr"): 1.0,
-    ("options", "random_translate"): 0,
-    ("options", "random_affine"): 0.0,
+    ("augment", "random_translate"): 0,
+    ("augment", "random_affine"): 0.0,
     ("options", "prune"): 0.0,
     ("options", "anneal"): 0.0,
     ("optim", "selection"): "objective",
@@ -50,10 +50,10 @@ STEPS: dict[str, tuple[Change, ...]] = {
     "+ seal": (("options", "seal"),),
     "+ open_bias: gates start open": (("options", "open_bias"),),
     "+ gate_lr: gates learn faster": (("options", "gate_lr"),),
-    "+ shift: rehearsed images are moved": (("options", "random_translate"),),
-    "+ warp: and turned, stretched, sheared": (("options", "random_affine"),),
-    "+ park: what is silent is not computed": (("options", "prune"),),
-    "+ settle: no noise, no sparsity at the end; the last epoch is kept": (
+    "+ random_translate: rehearsed images are moved": (("augment", "random_translate"),),
+    "+ random_affine: and turned, stretched, sheared": (("augment", "random_affine"),),
+    "+ prune: what is silent is not computed": (("options", "prune"),),
+    "+ anneal: no noise, no sparsity at the end; the last epoch is kept": (
         ("options", "anneal"),
         ("optim", "selection"),
     ),
@@ -71,12 +71,21 @@ def rows(per_class: int, buffer: int) -> dict[str, Experiment]:
     for name, steps in STEPS.items():
         for step in steps:
             del printed[step]
-        options = {key: value for (section, key), value in printed.items() if section == "options"}
-        optim = {key: value for (section, key), value in printed.items() if section == "optim"}
-        made[name] = dataclasses.replace(
-            base, options={**base.options, **options}, optim=dataclasses.replace(base.optim, **optim)
-        )
+        made[name] = with_changes(base, printed)
     return made
+
+
+def with_changes(base: Experiment, changes: dict[Change, Any]) -> Experiment:
+    """``base`` with other values in its sections."""
+    sections: dict[str, dict[str, Any]] = {"options": {}, "optim": {}, "augment": {}}
+    for (section, key), value in changes.items():
+        sections[section][key] = value
+    return dataclasses.replace(
+        base,
+        options={**base.options, **sections["options"]},
+        optim=dataclasses.replace(base.optim, **sections["optim"]),
+        augment=dataclasses.replace(base.augment, **sections["augment"]),
+    )
 
 
 def cells(found: list[Job]) -> list[object]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from lockgate.config import Experiment, OptimConfig, RuntimeConfig
+from lockgate.config import AugmentConfig, Experiment, OptimConfig, RuntimeConfig
 from lockgate.methods.base import Method
 from lockgate.runs.build import build_learner, validated
 from lockgate.runs.loading import place
@@ -36,7 +36,7 @@ def images(count: int) -> Examples:
     return Examples(x, torch.randint(0, 2, (count,), generator=rng), torch.zeros(count, dtype=torch.int64))
 
 
-def endless(method: str, batch_size: int, **options: Any) -> Experiment:
+def endless(method: str, batch_size: int, translate: int = 0, **options: Any) -> Experiment:
     """An experiment on images in the shape of MNIST that goes on until nobody measures any more. Tunes this process."""
     experiment = validated(
         Experiment(
@@ -44,6 +44,7 @@ def endless(method: str, batch_size: int, **options: Any) -> Experiment:
             dataset="mnist",
             epochs=10_000,
             optim=OptimConfig(batch_size=batch_size, schedule="constant"),
+            augment=AugmentConfig(random_translate=translate, images="rehearsed"),
             options=options,
             runtime=RuntimeConfig(threads=1, accelerator="cpu", checkpoint_seconds=1e9),
         )
@@ -75,7 +76,7 @@ def about_to_fit(fabric: Any, learner: Method, task: Task, experiment: Experimen
 
 
 def our_loop(steps: int, method: str = "finetune") -> Callable[[], None]:
-    """One epoch of the engine."""
+    """One epoch of the training loop."""
     data = images(steps * BATCH)
     fit = begun(endless(method, BATCH), Task(0, (0, 1), data, data, data))
     return lambda: epoch(fit, 5)
@@ -125,7 +126,7 @@ def main() -> None:
     speeds = compare({"bare": bare_loop(given.steps), "ours": our_loop(given.steps)}, given.steps * BATCH, given.rounds)
     ratio = speeds["ours"] / speeds["bare"]
     print(f"bare PyTorch loop  {speeds['bare']:8.0f} samples/s")
-    print(f"lockgate engine    {speeds['ours']:8.0f} samples/s   ratio {ratio:.3f} (goal 0.95)")
+    print(f"lockgate loop      {speeds['ours']:8.0f} samples/s   ratio {ratio:.3f} (goal 0.95)")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/gates.py [--steps N] [--rounds N]
 
-Same engine, same data, same optimiser; the gated network adds a gate per layer, the sparsity objective and the lock.
+Same loop, same data, same optimiser; the gated network adds a gate per layer, the sparsity objective and the lock.
 """
 
 from __future__ import annotations

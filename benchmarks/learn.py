@@ -1,8 +1,8 @@
-"""A model that grows, on photographs: CIFAR-10 and Imagenet-50 as folders of image files, a few classes a lesson.
+"""A model that grows, on photographs: CIFAR-10 and Imagenet-50 as folders of image files, a few classes a task.
 
     python benchmarks/learn.py --data-dir DIR [--images N] [--epochs N] [--width N]
 
-Few images, few epochs and a narrow network: it shows that everything works from files to answers, and what a lesson
+Few images, few epochs and a narrow network: it shows that everything works from files to answers, and what a task
 costs. It is no measure of accuracy.
 """
 
@@ -29,12 +29,12 @@ from lockgate.data import DATASETS
 from lockgate.data.images import class_folders, image_files
 from lockgate.data.task_images import FolderImages
 
-LESSONS, CLASSES = 3, 3
+TASKS, CLASSES = 3, 3
 
 
 def place(out: Path, label: int, name: str) -> Path:
-    """The folder of a class, in the lesson it belongs to."""
-    folder = out / f"lesson {label // CLASSES + 1}" / name
+    """The folder of a class, in the task it belongs to."""
+    folder = out / f"task {label // CLASSES + 1}" / name
     folder.mkdir(parents=True)
     return folder
 
@@ -42,7 +42,7 @@ def place(out: Path, label: int, name: str) -> Path:
 def write_cifar10(data: Path, out: Path, images: int) -> None:
     """Arrays to files, PNG and JPEG in turn."""
     dataset = DATASETS["cifar10"](data, DataConfig())
-    for label in range(LESSONS * CLASSES):
+    for label in range(TASKS * CLASSES):
         folder = place(out, label, dataset.classes[label])
         for i, index in enumerate(np.flatnonzero(dataset.train.y == label)[:images]):
             picture = Image.fromarray(dataset.train.x[index].transpose(1, 2, 0))
@@ -52,7 +52,7 @@ def write_cifar10(data: Path, out: Path, images: int) -> None:
 def write_imagenet50(data: Path, out: Path, images: int) -> None:
     """The files as they are."""
     train = data / "imagenet50" / "train"
-    for label, name in enumerate(class_folders(train)[: LESSONS * CLASSES]):
+    for label, name in enumerate(class_folders(train)[: TASKS * CLASSES]):
         folder = place(out, label, name)
         for file in image_files(train / name)[:images]:
             shutil.copy(file, folder)

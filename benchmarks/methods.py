@@ -2,8 +2,8 @@
 
     python benchmarks/methods.py [--steps N] [--rounds N] [METHOD ...]
 
-SimpleCNN on images in the shape of MNIST, batch 128, one thread, the same engine for all. A step counts the 128 images
-that the engine draws; what a method does beside (old networks, rehearsal, reference gradients) is its price. Gates are
+SimpleCNN on images in the shape of MNIST, batch 128, one thread, the same loop for all. A step counts the 128 images
+that the loop draws; what a method does beside (old networks, rehearsal, reference gradients) is its price. Gates are
 open, as at the start of a task. What a method does between tasks (Fisher, herding, generators) is not in a step.
 """
 

@@ -35,11 +35,11 @@ FILTERS = 10
 
 def at_task(tasks: int, steps: int, method: str) -> Fit:
     """Training about to begin on the last of ``tasks`` tasks."""
-    options = {
-        "ccgn-episodic": {"sparsity_warmup": 0, "random_translate": 2},
-        "ccgn-generative": {"sparsity_warmup": 0, "gan_iterations": 1},
+    settings = {
+        "ccgn-episodic": {"sparsity_warmup": 0, "translate": 2},
+        "ccgn-generative": {"sparsity_warmup": 0, "gan": {"iterations": 1}},
     }
-    experiment = endless(method, BATCH, **options.get(method, {}))
+    experiment = endless(method, BATCH, **settings.get(method, {}))
     learner = build_learner(experiment, (1, 28, 28))
     fabric = make_fabric(experiment)
     data = images(steps * BATCH)
@@ -87,7 +87,7 @@ def main() -> None:
         epoch(fit)
     for _ in range(given.rounds):
         for tasks, fit in fits.items():
-            fit.trainable._pool = None
+            fit.trainable.rehearsal.end_task()  # drops the pool
             start = time.process_time()
             fit.trainable.pool(BATCH)
             pools[tasks].append((time.process_time() - start) / given.steps)

@@ -2,8 +2,8 @@
 
     python benchmarks/tasks.py [--tasks N] [--epochs N]
 
-`ccgn` on synthetic images, two classes a task, run by the engine with all that a run does: training, locking, testing,
-the audit, records, checkpoints. Memory is the resident set of the process, sampled while it runs.
+`ccgn` on synthetic images, two classes a task, as `lockgate run` does it: training, locking, testing, the audit,
+records, checkpoints. Memory is the resident set of the process, sampled while it runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Training steps against the dense loop: with parked filters, and at task 5 of a class-incremental run.
+"""Training steps against the dense loop: with pruned filters, and at task 5 of a class-incremental run.
 
     python benchmarks/training.py [--epochs N] [--images N] [--steps N] [--rounds N] [--data-dir DIR]
 
-Parking: the first task of Split MNIST is learnt by the `short` preset, with and without parking; then further epochs of
+Pruning: the first task of Split MNIST is learnt by the `short` preset, with and without pruning; then further epochs of
 both and of `finetune` (same network, batch and optimiser) are timed in turn. Task 5: steps of `ccgn-episodic` with four
 sealed tasks behind, the pool of rehearsal images included, against steps of `finetune`. All with the same allocator
 settings, on one thread.
@@ -14,11 +14,11 @@ import argparse
 import dataclasses
 
 import torch
-from lockgate.presets.tables import short
 
 from engine import begun, epoch
 from lockgate.config import Experiment, RuntimeConfig, merge
 from lockgate.evaluation.accuracy import accuracy
+from lockgate.presets import short
 from lockgate.runs.build import build_scenario, experiment_from
 from lockgate.training.device import prepare_process
 from lockgate.training.loop import Fit
@@ -44,12 +44,12 @@ def mnist(method: str, given: argparse.Namespace, **options: object) -> Experime
     return experiment_from(merge(base, changes))
 
 
-def parking(given: argparse.Namespace) -> None:
+def pruning(given: argparse.Namespace) -> None:
     task = first_task(given)
     experiments = {
         "finetune": mnist("finetune", given),
-        "ccgn, parking": mnist("ccgn", given),
-        "ccgn, no parking": mnist("ccgn", given, prune=0.0),
+        "ccgn, pruning": mnist("ccgn", given),
+        "ccgn, no pruning": mnist("ccgn", given, prune=0.0),
     }
     prepare_process(experiments["finetune"])
     fits = {name: begun(experiment, task) for name, experiment in experiments.items()}
@@ -64,7 +64,7 @@ def parking(given: argparse.Namespace) -> None:
         right = accuracy(fit.trainable, task.test, 0)
         row = [name, f"{images / seconds[name]:.0f}", times(seconds["finetune"] / seconds[name]), f"{right:.4f}"]
         rows.append([*row, open_filters(fit)])
-    title = f"Training on task 1 of Split MNIST after {last + 1} epochs (goal with parking: 2x)"
+    title = f"Training on task 1 of Split MNIST after {last + 1} epochs (goal with pruning: 2x)"
     table(title, ["", "samples a second", "against finetune", "test accuracy", "filters computed"], rows)
 
 
@@ -81,7 +81,7 @@ def task_five(given: argparse.Namespace) -> None:
     dense = at_task(1, steps, "finetune")
 
     def with_pool() -> None:
-        five.trainable._pool = None  # made anew, as once an epoch
+        five.trainable.rehearsal.end_task()  # drops the pool: made anew, as once an epoch
         epoch(five, 0)
 
     seconds = interleaved({"task 5": with_pool, "dense": lambda: epoch(dense, 0)}, given.rounds)
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--data-dir")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    parking(given)
+    pruning(given)
     task_five(given)
 
 

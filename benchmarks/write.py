@@ -16,12 +16,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lockgate.presets.tables import GATED
-
 from lockgate.runs.directory import RunFolder, write_atomically
 from lockgate.runs.summary import environment
 
 HERE = Path(__file__).parent
+GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
 INTRODUCTION = """# Performance
 
 Ratios measured side by side, in one process and on one thread, written by `make bench`. Do not edit.

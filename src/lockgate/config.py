@@ -77,7 +77,7 @@ class ModelConfig:
     init: Literal["he", "torch"] = option("he", "Initialisation of convolutions: He (fan-in, ReLU) or torch's default.")
     standardise: bool = option(
         True,
-        "Standardise input channels by mean and deviation of the first task's training images; false: scale to [0, 1].",
+        "Standardise input channels by mean and standard deviation of the first task; false: scale to [0, 1].",
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 Losses = dict[str, Tensor]
-"""Named scalar terms of an objective; the engine minimises their sum and records each."""
+"""Named scalar terms of an objective; the loop minimises their sum and records each."""
 
 
 State = dict[str, Tensor]

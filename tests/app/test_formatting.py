@@ -30,10 +30,10 @@ def test_with_probes_of_all_tasks_all_is_compared(tmp_path: Path) -> None:
     found = taught(tmp_path, {"pets": 4, "tools": 4})
     text = task_text(found)
     first, second = found["class_incremental"]
-    describe = (
+    expected = (
         f"No task given: {first:.3f} {second:.3f}, mean {(first + second) / 2:.3f} (past tasks: on their probes)."
     )
-    assert describe in text
+    assert expected in text
     tensors = found["audit"]["tensors"]
     assert f"Old answers: {tensors} locked tensors, logits of 1 past task are bit-equal to what they were." in text
     assert "all old answers were bit-equal." in inspect_text(found)

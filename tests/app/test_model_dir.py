@@ -274,18 +274,20 @@ def test_a_model_can_remember_by_generators(tmp_path: Path, task_folders: Path) 
         teach(tmp_path / "model", task_folders / name, replace(QUICK, memory="generative", options=gan))
     found = inspect_model(tmp_path / "model")
     assert found["memory"]["images"] == 0
-    assert found["bytes"]["memory"] > 0
+    generators = open_trained(tmp_path / "model").learner.memory.generators
+    assert len(generators) == 2
+    assert found["bytes"]["memory"] == 4 * sum(p.numel() for p in generators.parameters())
     assert audit_run(tmp_path / "model").ok
 
 
 def test_inspection_adds_up(two: Path) -> None:
     found = inspect_model(two)
     assert [task["classes"] for task in found["tasks"]] == [["cat", "dog"], ["axe", "saw"]]
-    for layer in found["capacity"]:
-        assert layer["used"] + layer["free"] == layer["width"]
+    locked = {name: layer.locked.tolist() for name, layer in open_trained(two).learner.gated.items()}
+    counted = {e["layer"]: (e["used"], e["free"]) for e in found["capacity"]}
+    assert counted == {name: (rows.count(True), rows.count(False)) for name, rows in locked.items()}
     for task in found["tasks"]:
         assert 0 < task["macs"] < task["dense_macs"] * 1.5  # gates included
-        assert 0 <= task["accuracy"] <= 1
     end = two / "checkpoints" / found["checkpoint"]
     assert found["bytes"]["network"] + found["bytes"]["memory"] == (end / "learner.safetensors").stat().st_size
     assert found["memory"] == {"images": 20, "bytes": 20 * 64}
@@ -294,4 +296,4 @@ def test_inspection_adds_up(two: Path) -> None:
 def test_the_description_of_a_model_is_plain_yaml(two: Path) -> None:
     described = yaml.safe_load((two / "model.yaml").read_text())
     assert described["data"]["image_size"] == 8
-    assert described["runtime"]["threads"] >= 1  # fixed at the first task: bits depend on it
+    assert described["runtime"]["threads"] == 1  # as it was made with: bits depend on it

@@ -33,11 +33,11 @@ def test_evaluation_agrees_with_the_summary(command: Command, request: pytest.Fi
     summary = json.loads((run / "summary.json").read_text())
     code, out, err = command("evaluate", run, "--json")
     assert (code, err) == (0, "")
-    describe = json.loads(out)
-    assert set(describe) == {"task_incremental", "class_incremental"}
+    found = json.loads(out)
+    assert set(found) == {"task_incremental", "class_incremental"}
     _, text, _ = command("evaluate", run)
     lines = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
-    for setting, row in describe.items():
+    for setting, row in found.items():
         if summary[setting] is None:
             assert row is None
             assert setting.replace("_", "-") not in lines

@@ -34,7 +34,7 @@ def taught(_taught: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(_taught, tmp_path / "taught"))
 
 
-def test_a_lesson_tells_its_choices_and_what_it_came_to(command: Command, taught: Path) -> None:
+def test_a_task_logs_its_choices_and_what_it_came_to(command: Command, taught: Path) -> None:
     write(taught / "ships", {"ferry": 6, "tug": 12})
     code, out, err = command("learn", taught / "model", taught / "ships", "--name=boats", "--epochs=2")
     assert code == 0
@@ -56,10 +56,10 @@ def test_predictions_name_class_task_and_confidence(command: Command, taught: Pa
     assert head.split() == ["image", "class", "task", "confidence"]
     assert [line.split()[0] for line in lines] == [str(image) for image in images]
     code, out, _ = command("predict", taught / "model", *images, "--json", "--top=3")
-    describe = json.loads(out)
-    assert [item["image"] for item in describe] == [str(image) for image in images]
-    assert all(len(item["answers"]) == 3 for item in describe)
-    for line, item in zip(lines, describe, strict=True):
+    found = json.loads(out)
+    assert [item["image"] for item in found] == [str(image) for image in images]
+    assert all(len(item["answers"]) == 3 for item in found)
+    for line, item in zip(lines, found, strict=True):
         best = item["answers"][0]
         assert line.split()[1:] == [best["name"], best["task"], f"{best['confidence']:.4f}"]
     code, out, _ = command("predict", taught / "model", images[0], "--json", "--task=pets", "--top=9")
@@ -72,17 +72,17 @@ def test_a_folder_is_predicted_file_by_file_and_a_bad_image_does_not_stop_the_re
     (taught / "pets" / "cat" / "broken.png").write_text("no picture")
     (taught / "pets" / ".hidden.png").write_text("not asked for")
     code, out, err = command("predict", taught / "model", taught / "pets", "--json")
-    describe = json.loads(out)
+    found = json.loads(out)
     assert code == 1
-    assert len(describe) == 25
-    assert [item["image"] for item in describe if "error" in item] == [str(taught / "pets" / "cat" / "broken.png")]
+    assert len(found) == 25
+    assert [item["image"] for item in found if "error" in item] == [str(taught / "pets" / "cat" / "broken.png")]
     assert "broken.png" in err
     code, out, err = command("predict", taught / "model", taught / "nowhere.png")
     assert (code, out) == (1, "")
     assert "nowhere.png" in err
 
 
-def test_an_empty_folder_is_told(command: Command, taught: Path, tmp_path: Path) -> None:
+def test_an_empty_folder_is_named(command: Command, taught: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     code, out, err = command("predict", taught / "model", tmp_path / "empty")
     assert (code, out) == (1, "")
@@ -120,7 +120,7 @@ def test_the_audit_of_a_model_passes_without_its_data(command: Command, taught: 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "describe"),
+    ("words", "code", "message"),
     [
         (["learn", "MODEL", "pets"], 1, "knows 'cat', 'dog' already"),
         (["learn", "MODEL", "nowhere"], 1, "is not a folder"),
@@ -139,13 +139,13 @@ def test_the_audit_of_a_model_passes_without_its_data(command: Command, taught: 
     ],
 )
 def test_mistakes_are_answered_with_the_way_out(
-    command: Command, taught: Path, words: list[str], code: int, describe: str
+    command: Command, taught: Path, words: list[str], code: int, message: str
 ) -> None:
     write(taught / "ships", {"ferry": 4, "tug": 4})
     places = {"MODEL": "model", "NEW": "new", **{name: name for name in ("pets", "ships", "nowhere")}}
     found, out, err = command(*(taught / places[word] if word in places else word for word in words))
     assert (found, out) == (code, "")
-    assert describe in err
+    assert message in err
     assert "Traceback" not in err
     assert not (taught / "new").exists()
 

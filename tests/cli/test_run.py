@@ -89,7 +89,7 @@ def test_printing_a_config_makes_no_folder(command: Command, tmp_path: Path) -> 
     assert not (tmp_path / "run").exists()
 
 
-def test_flags_override_the_file_and_the_file_overrides_its_recipe(command: Command, tmp_path: Path) -> None:
+def test_flags_override_the_file_and_the_file_overrides_its_preset(command: Command, tmp_path: Path) -> None:
     values = {"preset": "paper", "dataset": "svhn", "epochs": 3, "optim": {"lr": 0.5, "clip": 2}}
     file = write(tmp_path / "a.yml", values)
     made = config_of(command, file, "--optim.lr=0.25", "--options.sparsity_warmup", "4")
@@ -102,13 +102,13 @@ def test_flags_override_the_file_and_the_file_overrides_its_recipe(command: Comm
     assert made["options"]["sparsity"] == 0.5
 
 
-def test_a_recipe_fits_itself_to_the_method_and_data_set_of_the_flags(command: Command) -> None:
+def test_a_preset_fits_itself_to_the_method_and_data_set_of_the_flags(command: Command) -> None:
     made = config_of(command, "paper", "--dataset=cifar10", "--method=finetune")
     assert (made["backbone"], made["epochs"], made["options"]) == ("resnet18", 200, {})
     assert config_of(command, "paper", "--dataset", "mnist")["options"]["sparsity_warmup"] == 20
 
 
-def test_the_short_recipe_is_the_default_also_for_a_file_that_names_none(command: Command, tmp_path: Path) -> None:
+def test_the_short_preset_is_the_default_also_for_a_file_that_names_none(command: Command, tmp_path: Path) -> None:
     file = write(tmp_path / "b.yaml", {"seed": 4})
     assert config_of(command) == config_of(command, "short")
     assert config_of(command, file) == config_of(command, "short", "--seed=4")
@@ -124,7 +124,7 @@ def test_a_yaml_file_is_run_as_it_says(command: Command, tmp_path: Path, tiny_fl
     assert str(tmp_path / "run") in out
 
 
-def test_a_run_goes_to_a_folder_named_after_it_unless_told_otherwise(
+def test_a_run_goes_to_a_folder_named_after_it_unless_out_says_otherwise(
     command: Command, tmp_path: Path, tiny_flags: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -207,9 +207,9 @@ def test_a_damaged_checkpoint_is_resumed_only_with_previous(command: Command, fi
 
 
 def test_the_command_is_kept_beside_the_numbers(finetune: Path, tiny_flags: list[str]) -> None:
-    describe = json.loads((finetune / "summary.json").read_text())["command"]
-    assert describe.startswith("lockgate run ")
-    assert all(flag in describe for flag in [*tiny_flags, "--method=finetune"])
+    kept = json.loads((finetune / "summary.json").read_text())["command"]
+    assert kept.startswith("lockgate run ")
+    assert all(flag in kept for flag in [*tiny_flags, "--method=finetune"])
 
 
 @pytest.mark.parametrize("verb", ["resume", "evaluate", "audit", "report"])
@@ -220,7 +220,7 @@ def test_an_option_is_refused_where_it_would_do_nothing(command: Command, ccgn: 
 
 
 @pytest.mark.parametrize("preset", [3, ["short"]])
-def test_a_recipe_that_is_no_text_is_a_problem_like_any_other(command: Command, tmp_path: Path, preset: Any) -> None:
+def test_a_preset_that_is_no_text_is_a_problem_like_any_other(command: Command, tmp_path: Path, preset: Any) -> None:
     code, _, err = command("run", write(tmp_path / "odd.yaml", {"preset": preset}), "--print_config")
     assert code == 2
     assert "preset" in err

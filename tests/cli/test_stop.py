@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from lockgate.cli.main import _parser, _remedy, main
+from lockgate.cli.main import main
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -35,8 +37,40 @@ def test_a_run_that_is_stopped_says_how_to_go_on_and_does(tmp_path: Path, stop: 
     assert (out / "summary.json").exists()
 
 
-@pytest.mark.parametrize("words", ["predict MODEL IMAGE", "audit RUN", "export RUN", "run --out RUN", "resume RUN"])
-def test_what_has_nothing_to_go_on_with_is_just_stopped(words: str) -> None:
-    parsed = _parser()[0].parse_args(words.split())
-    assert _remedy(parsed.command, parsed) == ""
-    assert _remedy(parsed.command, None) == ""  # stopped while it was read
+def stopped(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+WHILE_READ = "lockgate.cli.flags.take_options"
+WORK = {
+    "predict MODEL IMAGE": "lockgate.app.trained.open_trained",
+    "audit RUN": "lockgate.app.audit.audit_run",
+    "export RUN": "lockgate.app.export.export_run",
+    "run --out RUN": "lockgate.runs.run.run",  # before there is a run folder
+    "resume RUN": "lockgate.runs.run.resume",
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "at"), [*WORK.items(), *((words, WHILE_READ) for words in WORK)], ids=lambda value: value.split()[0]
+)
+def test_what_has_nothing_to_go_on_with_is_just_stopped(
+    words: str, at: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(at, stopped)
+    assert main(words.split()) == 130
+    assert capsys.readouterr() == ("", "\nlockgate: stopped.\n")
+
+
+@pytest.mark.parametrize("words", ["learn MODEL FOLDER", "reproduce gates"])
+def test_what_goes_on_when_it_is_given_again_says_so(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("cat", "dog"):
+        (tmp_path / "FOLDER" / name).mkdir(parents=True)
+        Image.new("L", (8, 8)).save(tmp_path / "FOLDER" / name / "0.png")
+    for work in ("lockgate.app.learn.learn", "lockgate.reproduction.reproduce.run_missing"):
+        monkeypatch.setattr(work, stopped)
+    assert main(words.split()) == 130
+    assert re.fullmatch(r"\nlockgate: stopped\. Nothing is lost: give the same \w+ again\.\n", capsys.readouterr().err)

@@ -24,6 +24,6 @@ def test_a_task_killed_at_ten_instants_leaves_the_model_as_it_was(tmp_path: Path
     assert found["first same"]
     assert found["other"] == ["pets", "ships"], "another task drops the half-learnt task"
     assert found["other audit"]
-    assert "in use by another process" in found["refused"]["told"]
+    assert "in use by another process" in found["refused"]["error"]
     assert found["refused"]["first was at work"]
     assert found["refused"]["seconds"] < 1

@@ -33,7 +33,8 @@ def test_two_ranks_train_two_tasks_and_hold_equal_parameters(method, backbone, o
     )
     assert not differing
     assert len(summary["task_incremental"]["matrix"][-1]) == 2
-    assert summary["audit"] is None or summary["audit"]["ok"]
+    assert (summary["audit"] is not None) == (method in tiny.AUDITED)
+    assert method not in tiny.AUDITED or summary["audit"]["ok"]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, t
     two = method in ("ccgn-generative", "cgen")  # a generator, then the task
     assert set(result["phases"]) == ({0, 1} if two else {0}), "killed in each phase of a task"
     ends = [record for record in result["killed"]["records"] if record["event"] == "task"]
-    if options.get("seal", True):
-        assert all(end["audit"] is None or end["audit"]["ok"] for end in ends)
+    assert len(ends) == (1 if METHODS[method].joint else 3)
+    assert [end["audit"] is not None for end in ends] == [method in tiny.AUDITED] * len(ends)
+    if options.get("seal", True) and method in tiny.AUDITED:
+        assert all(end["audit"]["ok"] for end in ends)
     if "grow" in options or method == "dgm":
         assert ends[-1]["capacity"][0]["width"] > ends[0]["capacity"][0]["width"], "no layer grew"

@@ -1,4 +1,4 @@
-"""What the tests of the data room share: tiny files written by hand, real data if there is some, and a promise."""
+"""What the tests of data sets share: tiny files written by hand, real data if there is some, and a promise."""
 
 from __future__ import annotations
 

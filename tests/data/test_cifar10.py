@@ -138,16 +138,18 @@ def test_label_out_of_range(folder, seal):
 @pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda content: b"<html>not found"])
 def test_damaged_archive(folder, seal, tmp_path, damage):
     seal()
-    path = tmp_path / "cifar-10-binary.tar.gz"
+    path = tmp_path / "other" / "cifar-10-binary.tar.gz"
+    path.parent.mkdir()
     archive(path, folder / "cifar-10-batches-bin")
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DataError, match=rf"Cannot read {path}: .* Replace it"):
-        cifar.from_archive(cifar10.LAYOUT, path)
+        cifar10.read(path.parent, DataConfig())
 
 
 def test_a_flipped_bit_in_an_archive_is_noticed(folder, seal, tmp_path):
     seal()
-    path = tmp_path / "cifar-10-binary.tar.gz"
+    path = tmp_path / "other" / "cifar-10-binary.tar.gz"
+    path.parent.mkdir()
     archive(path, folder / "cifar-10-batches-bin")
     good = path.read_bytes()
     for place in range(200, len(good) - 200, len(good) // 20):
@@ -155,7 +157,7 @@ def test_a_flipped_bit_in_an_archive_is_noticed(folder, seal, tmp_path):
         content[place] ^= 4
         path.write_bytes(content)
         with pytest.raises(DataError, match=rf"Cannot read {path}: .* Replace it"):
-            cifar.from_archive(cifar10.LAYOUT, path)
+            cifar10.read(path.parent, DataConfig())
 
 
 def test_real_cifar10(real_data):

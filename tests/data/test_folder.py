@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from lockgate.config import DataConfig
-from lockgate.data import folder as room
+from lockgate.data import folder as dataset
 from lockgate.errors import DataError
 
 CLASSES = ("ant", "bee", "cat")
@@ -27,14 +27,14 @@ def folder(kept: Path) -> Path:
 
 def raises(folder: Path, pattern: str):
     with pytest.raises(DataError, match=pattern) as caught:
-        _ = room.read(folder, DataConfig()).test.x
+        _ = dataset.read(folder, DataConfig()).test.x
     assert str(folder) in str(caught.value)
 
 
 @pytest.mark.parametrize(("greyscale", "channels"), [(True, 1), (False, 3)])
 def test_shapes_and_labels(folder, seal, greyscale, channels):
     seal()
-    data = room.read(folder, DataConfig(image_size=16, greyscale=greyscale))
+    data = dataset.read(folder, DataConfig(image_size=16, greyscale=greyscale))
     assert data.classes == CLASSES
     assert (data.train.x.shape, data.test.x.shape) == ((9, channels, 16, 16), (6, channels, 16, 16))
     assert data.train.y.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
@@ -43,19 +43,19 @@ def test_shapes_and_labels(folder, seal, greyscale, channels):
 
 def test_same_bits_twice(folder, seal):
     seal()
-    first, second = (room.read(folder, DataConfig()) for _ in range(2))
+    first, second = (dataset.read(folder, DataConfig()) for _ in range(2))
     np.testing.assert_array_equal(first.train.x, second.train.x)
 
 
 def test_environment_names_the_folder(folder, seal, monkeypatch):
     seal()
     monkeypatch.setenv("LOCKGATE_DATA", str(folder))
-    assert room.read(None, DataConfig()).classes == CLASSES
+    assert dataset.read(None, DataConfig()).classes == CLASSES
 
 
 def test_no_folder_given():
     with pytest.raises(DataError, match=r"'folder' needs a folder. Pass --data-dir DIR"):
-        room.read(None, DataConfig())
+        dataset.read(None, DataConfig())
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

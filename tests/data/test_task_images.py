@@ -35,10 +35,10 @@ def test_every_bad_image_is_named(tmp_path: Path) -> None:
     (folder / "dog" / "half.png").write_bytes((folder / "dog" / "000.png").read_bytes()[:40])
     task_images = FolderImages(folder)
     assert task_images.stats().side == 8
-    with pytest.raises(DataError) as describe:
+    with pytest.raises(DataError) as caught:
         task_images.read(8, True)
-    assert "notes.png" in str(describe.value)
-    assert "half.png" in str(describe.value)
+    assert "notes.png" in str(caught.value)
+    assert "half.png" in str(caught.value)
 
 
 @pytest.mark.parametrize(("make", "why"), [("nothing", "is not a folder"), ("flat", "has no sub-folders")])

@@ -154,6 +154,7 @@ def test_nothing_is_reported_where_nothing_is_gated(learnt):
 
 
 def test_counting_leaves_no_hook_behind(learnt):
+    """Torch lists a module's hooks nowhere else than in its private ``_forward_hooks``."""
     learner, scenario = learnt()
     layer_macs(learner, scenario.tasks[0].test.x[:2], 0)
     assert not any(layer._forward_hooks for layer in learner.backbone.layers.values())

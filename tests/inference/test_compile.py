@@ -10,7 +10,7 @@ from tests.support import tiny
 
 from lockgate.errors import LockgateError
 from lockgate.inference import compile as compiling
-from lockgate.inference.compact import LANES, Compact
+from lockgate.inference.compact import LANES
 from lockgate.inference.compile import compile_learner
 
 
@@ -94,7 +94,6 @@ def test_only_filters_inside_the_seal_are_left(learnt):
     cut = 0
     for t, task in enumerate(compiled.tasks):
         for name, layer in task.stream.full.layers.items():
-            assert isinstance(layer, Compact)
             sealed = max(1, int(learner.gated[name].gate(t).seal.sum()))
             assert sealed <= layer.width < sealed + LANES
             cut += sealed < learner.gated[name].width

@@ -12,7 +12,7 @@ from torch import nn
 from lockgate.layers.gate import ChannelGate, GateNorm
 
 
-def settled_gate(c_in: int = 6, c_out: int = 40, seed: int = 0, bias: float = 0.0) -> ChannelGate:
+def gate_with_statistics(c_in: int = 6, c_out: int = 40, seed: int = 0, bias: float = 0.0) -> ChannelGate:
     """A gate with weights and statistics that differ from their defaults, in eval mode."""
     torch.manual_seed(seed)
     gate = ChannelGate(c_in, c_out, open_bias=bias)
@@ -38,7 +38,7 @@ def by_loops(gate: ChannelGate, image: torch.Tensor) -> list[float]:
 
 
 def test_the_gate_is_pool_linear_norm_relu_linear_threshold():
-    gate = settled_gate()
+    gate = gate_with_statistics()
     x = torch.randn(5, 6, 4, 3)
     truth = torch.tensor([by_loops(gate, image) for image in x])
     assert truth.abs().min() > 1e-4  # no decision hangs on rounding
@@ -47,7 +47,7 @@ def test_the_gate_is_pool_linear_norm_relu_linear_threshold():
 
 
 def test_a_flat_input_is_gated_like_an_image_of_one_pixel():
-    gate = settled_gate()
+    gate = gate_with_statistics()
     x = torch.randn(5, 6)
     assert torch.equal(gate(x), gate(x[:, :, None, None]))
 
@@ -57,7 +57,7 @@ def test_the_hidden_layer_has_the_papers_sixteen_units():
 
 
 def test_training_normalises_by_the_batch_and_moves_the_statistics():
-    gate = settled_gate().train()
+    gate = gate_with_statistics().train()
     x = torch.randn(9, 6, 2, 2)
     hidden = gate.squeeze(x.mean((2, 3)))
     mean, var = hidden.mean(0), hidden.var(0, unbiased=False)
@@ -68,7 +68,7 @@ def test_training_normalises_by_the_batch_and_moves_the_statistics():
 
 
 def test_a_batch_of_one_trains_by_the_running_statistics_and_leaves_them():
-    gate = settled_gate()
+    gate = gate_with_statistics()
     x = torch.randn(1, 6, 4, 4)
     wanted = gate.logits(x)
     before = {name: value.clone() for name, value in gate.norm.named_buffers()}
@@ -95,7 +95,7 @@ def test_gates_start_open():
 
 
 def test_noise_is_added_only_while_training():
-    gate = settled_gate()
+    gate = gate_with_statistics()
     x = torch.randn(8, 6, 3, 3)
     assert torch.equal(gate(x), gate(x))
     gate.train()
@@ -104,7 +104,7 @@ def test_noise_is_added_only_while_training():
 
 
 def test_the_decision_under_bf16_autocast_is_that_of_fp32():
-    gate = settled_gate(c_in=64, c_out=200)
+    gate = gate_with_statistics(c_in=64, c_out=200)
     x = torch.randn(64, 64, 4, 4)
     fp32 = gate(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -116,14 +116,14 @@ def test_the_decision_under_bf16_autocast_is_that_of_fp32():
 
 
 def test_a_bf16_input_is_decided_upon_in_fp32():
-    gate = settled_gate()
+    gate = gate_with_statistics()
     x = torch.randn(16, 6, 4, 4).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(gate(x), gate(x.float()))
 
 
 def test_a_seal_shuts_gates_in_every_mode_and_opens_none():
-    gate = settled_gate(bias=1.0)
+    gate = gate_with_statistics(bias=1.0)
     x = torch.randn(32, 6, 3, 3)
     unsealed = gate(x)
     gate.seal[::2] = False
@@ -134,15 +134,15 @@ def test_a_seal_shuts_gates_in_every_mode_and_opens_none():
 
 
 def test_a_seal_is_part_of_the_saved_state():
-    gate = settled_gate()
+    gate = gate_with_statistics()
     gate.seal[3] = False
-    other = settled_gate(seed=1)
+    other = gate_with_statistics(seed=1)
     other.load_state_dict(gate.state_dict())
     assert other.seal.tolist() == gate.seal.tolist()
 
 
 def test_a_sealed_gate_gets_no_gradient():
-    gate = settled_gate(bias=1.0)
+    gate = gate_with_statistics(bias=1.0)
     gate.seal[:20] = False
     gate(torch.randn(8, 6, 3, 3)).sum().backward()
     assert not gate.excite.weight.grad[:20].any()

@@ -141,7 +141,7 @@ def test_a_task_may_be_drawn_no_images_of(memory: GenerativeMemory, scenario: Sc
 # -- sampling ----------------------------------------------------------------------------------------------------------
 
 
-def settled_generator() -> Generator:
+def generator_with_statistics() -> Generator:
     """A generator whose running statistics are not those of its batches, in training mode."""
     torch.manual_seed(0)
     generator = make_generator(SHAPE, 0.02)
@@ -153,7 +153,7 @@ def settled_generator() -> Generator:
 
 
 def test_samples_go_by_the_running_statistics():
-    generator = settled_generator()
+    generator = generator_with_statistics()
     noise = torch.randn(9, LATENT, generator=seeded(3))
     by_batch = copy.deepcopy(generator).pixels(noise)
     by_statistics = copy.deepcopy(generator).eval().pixels(noise)
@@ -163,7 +163,7 @@ def test_samples_go_by_the_running_statistics():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_sampling_leaves_the_generator_as_it_was(training: bool):
-    generator = settled_generator().train(training)
+    generator = generator_with_statistics().train(training)
     before = {name: value.clone() for name, value in generator.state_dict().items()}
     samples = generate(generator, torch.randn(9, LATENT, generator=seeded(3)))
     assert {module.training for module in generator.modules()} == {training}
@@ -173,7 +173,7 @@ def test_sampling_leaves_the_generator_as_it_was(training: bool):
 
 
 def test_samples_beyond_one_pass_are_each_their_own_noises_image():
-    generator = settled_generator()
+    generator = generator_with_statistics()
     samples = generate(generator, torch.randn(1100, LATENT, generator=seeded(3)))
     noise = torch.randn(1100, LATENT, generator=seeded(3))
     assert samples.shape == (1100, *SHAPE)

@@ -161,11 +161,13 @@ def test_the_reference_is_of_all_past_tasks_together(world, monkeypatch):
         drawn.extend(batch.task.tolist())
         return loss(batch)
 
+    learner.begin_task(scenario.tasks[2])
+    learner.train()
+    learner(scenario.tasks[2].train.batch(slice(0, 8)))["class"].backward()
     monkeypatch.setattr(learner, "class_loss", noted)
-    learner._count = 8
     torch.manual_seed(0)
     for _ in range(25):
-        learner.reference_gradient(list(learner.parameters()))
+        learner.after_backward()
     assert len(drawn) == 25 * 8
     assert 0.35 < drawn.count(0) / len(drawn) < 0.65, "as many of one task as of the other, but for chance"
     assert set(drawn) == {0, 1}

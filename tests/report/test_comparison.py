@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lockgate.cli.main import main
 from lockgate.report import comparison
-from lockgate.report.load import read
 
 
 def test_runs_stand_side_by_side(make_run, tmp_path):
@@ -31,10 +30,12 @@ def test_the_command_writes_it_beside_the_first(make_run, capsys):
     assert "comparison.html" in capsys.readouterr().out
 
 
-def test_a_run_has_the_name_of_its_folder_wherever_one_stands(make_run, monkeypatch):
+def test_a_run_has_the_name_of_its_folder_wherever_one_stands(make_run, tmp_path, monkeypatch):
     folders = [make_run(name="first"), make_run(name="second")]
+    path = comparison.write(folders, tmp_path / "named.html")
     monkeypatch.chdir(folders[0])
-    assert comparison._names([read(Path(".")), read(folders[1])]) == ["first", "second"]
+    here = comparison.write([Path("."), folders[1]], tmp_path / "here.html")
+    assert here.read_bytes() == path.read_bytes()
 
 
 def test_one_run_has_its_own_page_wherever_it_is_written(make_run, tmp_path):
@@ -43,6 +44,6 @@ def test_one_run_has_its_own_page_wherever_it_is_written(make_run, tmp_path):
     assert (tmp_path / "x.html").read_bytes() == (folder / "report.html").read_bytes()
 
 
-def test_a_page_that_has_no_place_is_told_so(make_run, tmp_path, capsys):
+def test_a_page_that_has_no_place_is_an_error_with_a_remedy(make_run, tmp_path, capsys):
     assert main(["report", str(make_run()), "--out", str(tmp_path / "nowhere" / "x.html")]) == 1
     assert "a folder that exists" in capsys.readouterr().err

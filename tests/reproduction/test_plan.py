@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.support import tiny
 
-from lockgate.cli.flags import take_options
-from lockgate.cli.main import _experiment, _parser
+from lockgate.cli.main import main
 from lockgate.config import Experiment, RuntimeConfig, merge
 from lockgate.errors import LockgateError
 from lockgate.presets import short
@@ -18,6 +18,7 @@ from lockgate.reproduction import TABLES
 from lockgate.reproduction.estimate import estimate
 from lockgate.reproduction.paper_table import PaperTable
 from lockgate.reproduction.plan import Job, chosen, command, computed_in, folder_name, held, jobs, key, taken
+from lockgate.runs.build import experiment_from
 from lockgate.runs.directory import RunFolder
 
 
@@ -111,7 +112,7 @@ def test_an_unknown_row_is_answered_with_the_known_ones(paper_table: PaperTable)
         chosen([paper_table], "short", ("ours", "HAT"))
 
 
-def test_of_many_exhibits_only_those_that_have_it_are_asked_for_a_row() -> None:
+def test_of_many_tables_only_those_that_have_it_are_asked_for_a_row() -> None:
     every = [TABLES[name] for name in TABLES]
     by_name = {paper_table.name: lines for paper_table, lines in chosen(every, "short", ("svhn",))}
     assert by_name["gates"] == []
@@ -120,11 +121,11 @@ def test_of_many_exhibits_only_those_that_have_it_are_asked_for_a_row() -> None:
 
 @pytest.mark.parametrize("schedule", ["short", "paper"])
 @pytest.mark.parametrize("name", list(TABLES))
-def test_every_line_of_every_exhibit_is_a_command_that_gives_its_experiment_back(name, schedule) -> None:
-    for line in TABLES[name].lines(schedule):
+def test_every_line_of_every_table_is_a_command_that_gives_its_experiment_back(name, schedule, capsys) -> None:
+    lines = TABLES[name].lines(schedule)
+    assert lines
+    for line in lines:
         experiment = dataclasses.replace(line.experiment, seed=3)
-        words, options = take_options(command(experiment, schedule))
-        parsed = _parser()[0].parse_args(words)
-        parsed.options = options
-        assert key(_experiment(parsed)) == key(experiment)
+        assert main([*command(experiment, schedule), "--print_config"]) == 0
+        assert key(experiment_from(yaml.safe_load(capsys.readouterr().out))) == key(experiment)
         assert len(line.columns) == len(line.paper)

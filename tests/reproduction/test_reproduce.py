@@ -28,6 +28,9 @@ from lockgate.reproduction.runners import local, ray
 from lockgate.reproduction.write import command_of, hardware_of
 from lockgate.runs.run import run
 
+AT_ONCE = os.cpu_count() or 1
+"""A thread for each run: on images as tiny as these, more would only wait for one another."""
+
 
 def _processes(root: Path) -> list[int]:
     found = subprocess.run(["pgrep", "-f", f"lockgate.cli.main .*{root}"], capture_output=True, text=True).stdout
@@ -35,8 +38,8 @@ def _processes(root: Path) -> list[int]:
 
 
 def _long(tmp_path: Path, epochs: int = 30) -> Job:
-    """A run that checkpoints after every step and takes some seconds."""
-    experiment = tiny.experiment("ccgn", epochs=epochs, runtime={"checkpoint_seconds": 0})
+    """A run that takes some seconds, and checkpoints after every epoch of four steps."""
+    experiment = tiny.experiment("ccgn", epochs=epochs)
     line = Line("synthetic", "ours", ("avg",), (None,), experiment, with_task)
     return jobs([line], "short", 1, tmp_path)[0]
 
@@ -138,7 +141,7 @@ def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path, kill: s
     job, said, killed = _long(tmp_path, epochs=10), list[str](), list[int]()
     killer = threading.Thread(target=_kill_one, args=(tmp_path, kill, killed))
     killer.start()
-    assert local.run_jobs([job], 1, said.append) == []
+    assert local.run_jobs([job], AT_ONCE, said.append) == []
     killer.join()
     assert killed
     assert any("taken up again" in line for line in said)
@@ -152,7 +155,7 @@ def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path, stop: sign
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # in the background it is ignored
         "from pathlib import Path; import tests.reproduction.test_reproduce as t\n"
-        f"t.local.run_jobs([t._long(Path({str(tmp_path)!r}))], 1, print)"
+        f"t.local.run_jobs([t._long(Path({str(tmp_path)!r}))], t.AT_ONCE, print)"
     )
     sweep = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, start_new_session=True)
     while not list(tmp_path.glob("*/checkpoints/*-fit")):
@@ -163,7 +166,7 @@ def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path, stop: sign
     assert not _processes(tmp_path)
     assert not job.finished
     began = (job.folder / "config.yaml").stat().st_mtime_ns
-    assert local.run_jobs([job], 1, lambda _: None) == []
+    assert local.run_jobs([job], AT_ONCE, lambda _: None) == []
     assert job.finished
     assert (job.folder / "config.yaml").stat().st_mtime_ns == began
 
@@ -203,14 +206,14 @@ def test_on_ray_a_dead_workers_run_is_resumed_by_another(paper_table: PaperTable
 
 
 @pytest.mark.parametrize("out", ["--out '/tmp/my runs/x'", "--out=/tmp/x", "--out /tmp/x"])
-def test_a_command_is_told_without_the_folder_of_its_run(out: str) -> None:
+def test_a_command_is_given_without_the_folder_of_its_run(out: str) -> None:
     assert command_of(f"lockgate run short {out} --seed 3") == "lockgate run short --seed 3"
 
 
-@pytest.mark.parametrize(("device", "describe"), [("cpu", "A processor"), ("cuda:0", "A GPU"), (None, "A GPU")])
-def test_hardware_is_what_was_used_not_what_was_there(device: str | None, describe: str) -> None:
+@pytest.mark.parametrize(("device", "name"), [("cpu", "A processor"), ("cuda:0", "A GPU"), (None, "A GPU")])
+def test_hardware_is_what_was_used_not_what_was_there(device: str | None, name: str) -> None:
     there = {"cpu": "A processor", "cuda": "A GPU"} | ({"device": device} if device else {})
-    assert hardware_of(there).startswith(f"{describe}, ")
+    assert hardware_of(there).startswith(f"{name}, ")
 
 
 def test_schedules_do_not_write_over_one_another(paper_table: PaperTable, tmp_path: Path) -> None:

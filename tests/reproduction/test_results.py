@@ -61,13 +61,13 @@ def test_verdicts():
     assert result(row("ours", C500=(None, 0.7))).verdict("mnist") == "shown; the paper prints no numbers"
 
 
-def test_numbers_as_good_as_the_papers_reproduce_nothing_if_a_rival_overtakes():
+def test_numbers_as_good_as_the_papers_reproduce_nothing_if_a_baseline_overtakes():
     near, strong = row("ours", C500=(0.94, 0.935)), row("baseline", C500=(0.85, 0.99))
     assert result(near, strong).verdict("mnist").startswith("differs: 1 of 2 numbers within reach, 0 of 1 pair")
     assert result(near, strong, ranked=False).verdict("mnist").startswith("reproduced")
 
 
-def test_a_rival_that_is_stronger_than_in_the_paper_is_not_the_papers_and_a_lead_of_less_than_a_point_is_none():
+def test_a_baseline_that_is_stronger_than_in_the_paper_is_not_the_papers_and_a_lead_of_less_than_a_point_is_none():
     good, strong = row("ours", C500=(0.94, 0.96)), row("baseline", C500=(0.85, 0.955))
     assert result(good).verdict("mnist").startswith("reproduced")
     assert result(good, strong).verdict("mnist").startswith("differs: 1 of 2 numbers within reach, 0 of 1 pair")
@@ -79,7 +79,7 @@ def test_order_counts_in_every_column():
     assert result(near, baseline).order("mnist") == (1, 2)
 
 
-def test_ours_are_no_rivals_of_each_other_and_the_backbone_is_only_a_scale():
+def test_ours_are_no_baselines_of_each_other_and_the_backbone_is_only_a_scale():
     given, not_given = row("ours, task given", T1=(0.1, 0.5)), row("ours, no task given", T1=(0.4, 0.3))
     dense = replace(row("backbone", T1=(1.0, 0.2)), judged=False)
     assert result(given, not_given, dense, lower_is_better=True).order("mnist") == (0, 0)
@@ -91,7 +91,7 @@ def test_what_a_memory_costs_is_not_judged():
     assert result(made, ranked=False).verdict("mnist") == "reproduced: 1 of 1 number within reach"
 
 
-def test_where_there_is_an_average_it_is_what_counts_and_missing_seeds_are_told():
+def test_where_there_is_an_average_it_is_what_counts_and_missing_seeds_are_named():
     made = row("ours", T1=(0.97, 0.90), avg=(0.95, 0.95))
     assert result(made).verdict("mnist").startswith("reproduced:")
     assert result(made, wanted=5).verdict("mnist").startswith("reproduced as far as run (1 of 5 seeds):")
@@ -133,7 +133,7 @@ def test_a_number_keeps_the_seed_it_was_made_with():
     ]
 
 
-def test_reproduction_links_to_every_exhibit_and_holds_its_table():
+def test_reproduction_links_to_every_table_and_holds_its_table():
     text = reproduction([result(row("ours", C500=(0.94, 0.93)))], "short")
     link = re.search(r"\]\(#([^)]+)\)", text)
     assert link is not None

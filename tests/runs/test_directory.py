@@ -76,9 +76,10 @@ def test_a_folder_in_use_by_another_process_is_refused_until_it_is_free(stopped:
     assert (stopped / "summary.json").is_file()
 
 
-def test_a_finished_run_has_let_go_of_its_folder(finished: Path) -> None:
-    with (finished / ".lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def test_a_finished_run_has_let_go_of_its_folder(tiny: Tiny, tmp_path: Path) -> None:
+    run(tiny(epochs=1), tmp_path / "run")
+    with (tmp_path / "run" / ".lock").open() as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody holds it
 
 
 @pytest.mark.parametrize("text", ["tasks: [", "tsks: 3", "tasks: 0", "- 1"])

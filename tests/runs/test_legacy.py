@@ -16,7 +16,7 @@ from lockgate.app.trained import open_trained
 from lockgate.config import Experiment
 from lockgate.evaluation.accuracy import class_incremental, task_incremental
 from lockgate.runs.directory import RunFolder, read_experiment
-from lockgate.runs.legacy import upgraded
+from lockgate.runs.legacy import upgraded, upgraded_command
 from lockgate.runs.loading import load
 from lockgate.runs.run import resume
 
@@ -43,8 +43,8 @@ def test_a_run_loads_and_answers_as_its_summary_says(old: Path, method: str) -> 
 def test_what_was_promised_is_kept_to_the_bit(old: Path, name: str) -> None:
     verdict = audit_run(old / name)
     assert verdict.ok, verdict.text()
-    assert verdict.tensors > 0
-    assert verdict.logits == 2
+    *_, end = map(json.loads, (OLD / name / "records.jsonl").read_text().splitlines())
+    assert (verdict.tensors, verdict.logits) == (end["audit"]["tensors"], 2), "as many as 0.1 counted itself"
 
 
 def test_a_changed_filter_is_found_in_an_old_run_too(old: Path) -> None:
@@ -116,3 +116,11 @@ def test_what_is_of_today_stays_and_a_mistake_is_left_to_who_says_it() -> None:
     assert upgraded(values) == values
     wrong = {"optim": 3, "options": None, "runtime": []}
     assert upgraded(wrong) == wrong
+
+
+def test_a_command_is_said_in_todays_flags() -> None:
+    typed = "run short --options.gan_iterations 3000 --options.settle=0.3 --optim.flip true --options.look 50 --seed 1"
+    said = "run short --options.gan.iterations 3000 --options.anneal=0.3 --augment.random_flip true"
+    assert upgraded_command(typed.split()) == [*said.split(), "--options.look", "50", "--seed", "1"]
+    rehearsed = ["--augment.random_translate", "2", "--augment.images", "rehearsed"]
+    assert upgraded_command(["run", "--options.shift", "2"]) == ["run", *rehearsed]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,6 @@ import torch
 from lockgate.config import DataConfig, Experiment, ScenarioConfig
 from lockgate.errors import ConfigError, TrainingError
 from lockgate.evaluation import accuracy, macs
-from lockgate.runs import summary as summaries
 from lockgate.runs.build import build_learner, validated
 from lockgate.runs.loading import load
 from lockgate.runs.run import run
@@ -40,16 +41,17 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(
     assert last_bits(tmp_path / "one") != last_bits(tmp_path / "other")
 
 
-@pytest.mark.parametrize("lr", [1e-3, 1e30])
-def test_a_run_leaves_the_users_random_numbers_alone_even_when_it_fails(tiny: Tiny, tmp_path: Path, lr: float) -> None:
+@pytest.mark.parametrize("diverges", [False, True])
+def test_a_run_leaves_the_users_random_numbers_alone_even_when_it_fails(
+    tiny: Tiny, tmp_path: Path, diverges: bool
+) -> None:
     torch.manual_seed(7)
     random.seed(7)
     np.random.seed(7)  # noqa: NPY002  the user's global generator is the point
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    try:
-        run(tiny(optim={"lr": lr, "clip": 0.0}), tmp_path / "run")
-    except TrainingError:
-        assert lr > 1
+    outcome = pytest.raises(TrainingError, match="not finite") if diverges else contextlib.nullcontext()
+    with outcome:
+        run(tiny(optim={"lr": 1e30 if diverges else 1e-3, "clip": 0.0}), tmp_path / "run")
     after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     assert torch.equal(before[0], after[0])
     assert before[1:] == after[1:]
@@ -78,9 +80,12 @@ def test_the_summary_has_its_documented_keys_and_is_what_is_on_disk(tiny: Tiny, 
     summary = run(tiny(method=method, seed=5), tmp_path / "run")
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
     assert set(summary) >= DOCUMENTED
-    describe = summary["method"], summary["dataset"], summary["seed"], summary["tasks"]
-    assert describe == (method, "synthetic", 5, 2)
-    assert summary["seconds"] > 0
+    named = summary["method"], summary["dataset"], summary["seed"], summary["tasks"]
+    assert named == (method, "synthetic", 5, 2)
+    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    seconds = {event: [r["seconds"] for r in records if r["event"] == event] for event in ("epoch", "task")}
+    assert summary["seconds"] == pytest.approx(sum(seconds["task"]))
+    assert summary["seconds"] > sum(seconds["epoch"]), "a task takes its epochs, and its end"
     rows = [2] if method == "joint" else [1, 2]
     for key in ("task_incremental", "class_incremental"):
         if key == "class_incremental" and method == "ccgn":
@@ -88,7 +93,6 @@ def test_the_summary_has_its_documented_keys_and_is_what_is_on_disk(tiny: Tiny, 
             continue
         matrix: list[list[float]] = summary[key]["matrix"]
         assert [len(row) for row in matrix] == rows
-        assert all(0 <= value <= 1 for row in matrix for value in row)
         assert summary[key]["average"] == pytest.approx(sum(matrix[-1]) / 2)
     assert (summary["capacity"] is None) == (summary["audit"] is None) == (method != "ccgn")
 
@@ -163,17 +167,24 @@ def test_the_run_says_once_that_it_tuned_the_allocator(
     run(experiment, tmp_path / "tuned")
     assert capsys.readouterr().err.count("allocator tuned") == int(tune_allocator())
     monkeypatch.setenv("LOCKGATE_TUNE_ALLOCATOR", "0")
-    run(experiment, tmp_path / "told by the environment")
+    run(experiment, tmp_path / "by the environment")
     monkeypatch.delenv("LOCKGATE_TUNE_ALLOCATOR")
     run(replace(experiment, runtime=replace(experiment.runtime, tune_allocator=False)), tmp_path / "left alone")
     assert "allocator" not in capsys.readouterr().err
 
 
 def test_a_run_notes_what_it_began_with(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody may commit while it trains."""
-    described = iter(["of the beginning", "of the end"])
-    monkeypatch.setattr(summaries, "_commit", lambda: next(described))
+    """Somebody may commit while it trains: what git says is asked for once, before."""
+    known, answers = subprocess.run, iter(["of the beginning", "of the end"])
+
+    def git(command: list[str], **options: Any) -> Any:
+        if "describe" in command:
+            return subprocess.CompletedProcess(command, 0, next(answers))
+        return subprocess.CompletedProcess(command, 0) if command[0] == "git" else known(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", git)
     assert run(tiny(epochs=1), tmp_path / "run")["environment"]["commit"] == "of the beginning"
+    assert environment()["commit"] == "of the end"
 
 
 def test_a_run_notes_the_commit_of_a_checkout() -> None:

@@ -31,7 +31,11 @@ def work(fabric, experiment, scenario, folder):
 
 
 class Copied(Run):
-    """Copies its folder when it has written a checkpoint inside the second epoch of its second task."""
+    """Copies its folder when it has written a checkpoint inside the second epoch of its second task.
+
+    ``_save`` is private, and overridden all the same: the instant after a checkpoint of the first rank is what a kill
+    would find, and two ranks cannot be killed at one instant from outside.
+    """
 
     kept = None
 

@@ -25,7 +25,7 @@ from lockgate.runs.checkpoint import found
 from lockgate.runs.run import resume, run
 from tests.support import tiny
 
-PATIENCE = 120
+TIMEOUT = 120
 
 
 def child(work) -> int:
@@ -82,7 +82,7 @@ def attempt(kind: str, out: Path, work, rng: random.Random) -> bool:
     """Start the run, kill it at an instant of ``kind``; False if it ended first."""
     before = snapshot(out)
     pid = child(work)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not reached(kind, out, before):
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -91,7 +91,7 @@ def attempt(kind: str, out: Path, work, rng: random.Random) -> bool:
             return False
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)
-            raise SystemExit(f"nothing happened for {PATIENCE} s while waiting for {kind!r}")
+            raise SystemExit(f"nothing happened for {TIMEOUT} s while waiting for {kind!r}")
     if kind == "in the middle of a step":
         time.sleep(rng.random() * 0.02)
     os.kill(pid, signal.SIGKILL)

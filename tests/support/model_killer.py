@@ -65,15 +65,15 @@ def second_refused(model: Path, folder: Path) -> dict[str, object]:
     start = time.monotonic()
     try:
         teach(model, folder, LONG)
-        describe = ""
+        said = ""
     except RunFolderError as error:
-        describe = str(error)
+        said = str(error)
     seconds = time.monotonic() - start
     running = os.waitpid(pid, os.WNOHANG)[0] == 0
     if running:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    return {"told": describe, "seconds": seconds, "first was at work": running}
+    return {"error": said, "seconds": seconds, "first was at work": running}
 
 
 def main(folder: Path, kills: int) -> None:

@@ -17,6 +17,8 @@ from lockgate.testing import tiny_experiment
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
+AUDITED = (*GATED, "hat")
+"""Methods that promise that past answers never change."""
 
 # Half of the gates start shut, so that one epoch on forty images locks some filters and leaves some free.
 _CCGN: dict[str, Any] = {"open_bias": 0.0, "sparsity_warmup": 1, "gate_lr": 2.0, "prune": 0.2}

@@ -24,14 +24,16 @@ from lockgate.runs.run import run
 from lockgate.runs.task_phase import held_out_objective, task_phase
 from lockgate.training.device import make_fabric
 from lockgate.training.loop import Fit, FitState
-from lockgate.training.phase import steps_per_epoch
+from lockgate.training.phase import Validation, steps_per_epoch
 from lockgate.training.progress import Progress
 from lockgate.types import Batch, Examples, Task
 
 Tiny = Callable[..., Experiment]
 
 
-def begin(experiment: Experiment, data: Examples | None = None) -> tuple[Fit, Method, Task]:
+def begin(
+    experiment: Experiment, data: Examples | None = None, save: Callable[[FitState], None] = lambda _: None
+) -> tuple[Fit, Method, Task]:
     """The first task's training, about to begin."""
     experiment = validated(experiment)
     scenario = build_scenario(experiment)
@@ -44,7 +46,7 @@ def begin(experiment: Experiment, data: Examples | None = None) -> tuple[Fit, Me
         task_phase(learner, task, data or own, experiment),
         experiment,
         state,
-        lambda _: None,
+        save,
         progress,
         "Lower `optim.lr`.",
     )
@@ -168,11 +170,13 @@ def test_a_task_keeps_the_weights_of_the_selected_epoch(tiny: Tiny, selection: s
     assert selection == "last" or min(chosen) < 4, "the last epoch was always the best: the test showed nothing"
 
 
-def test_epochs_within_the_patience_are_no_candidates(tiny: Tiny) -> None:
-    for patience in (0, 2, 3):
-        fit, _, _ = begin(tiny(method="ccgn", epochs=3, options={"sparsity_warmup": patience}))
-        fit.run(lambda record: None)
-        assert patience <= fit.state.best_epoch < 3 or (patience == 3 and fit.state.best_epoch == -1)
+@pytest.mark.parametrize(("warmup", "selected"), [(0, 0), (2, 2), (3, -1), ("loss", 1)])
+def test_epochs_within_the_sparsity_warmup_are_no_candidates(tiny: Tiny, warmup: int | str, selected: int) -> None:
+    fit, _, _ = begin(tiny(method="ccgn", epochs=3, options={"sparsity_warmup": warmup}))
+    objectives = iter((1.0, 2.0, 3.0))  # each epoch is worse than the one before
+    fit.phase = replace(fit.phase, validate=lambda: Validation(0.5, next(objectives)))
+    fit.run(lambda record: None)
+    assert fit.state.best_epoch == selected
 
 
 def test_clipping_bounds_the_step_of_plain_sgd(tiny: Tiny) -> None:
@@ -264,11 +268,10 @@ def test_a_loss_is_averaged_over_the_steps_that_have_it(tiny: Tiny) -> None:
 
 def test_the_scaler_of_mixed_precision_goes_on_where_it_stood(tiny: Tiny) -> None:
     saved: list[FitState] = []
-    fit, _, _ = begin(tiny())
+    fit, _, _ = begin(tiny(), save=saved.append)
     fit.fabric = Fabric(accelerator="cpu", plugins=MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu")))
     fit.fabric.strategy.precision.scaler.scale(torch.ones(()))
     fit.fabric.strategy.precision.scaler.update(256.0)
-    fit._save = saved.append
     fit.save()
     other = Fabric(accelerator="cpu", plugins=MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu")))
     phase = replace(fit.phase, trainable=build_learner(fit.experiment, (3, 16, 16)))

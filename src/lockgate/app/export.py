@@ -80,7 +80,7 @@ def answering(trained: Trained, task: int | None) -> nn.Module:
     if task is not None and not 0 <= task < count:
         raise ConfigError([f"'--task' must be from 0 to {count - 1}: {count} tasks have been learnt. Got {task}."])
     if task is None and not trained.learner.class_incremental:
-        raise ConfigError(["The method needs to be told the task. Choose one with --task."])
+        raise ConfigError(["The method needs the task. Choose one with --task."])
     compiled = compile_learner(trained.learner)
     network = compiled.together if task is None else compiled.tasks[task]
     assert network is not None

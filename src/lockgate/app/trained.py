@@ -49,7 +49,7 @@ class Trained:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of all classes, in the order of ``Learner.predict`` without a task."""
+        """Names of all classes, in the order of ``Method.predict`` without a task."""
         return tuple(name for names in self.classes for name in names)
 
     @property

@@ -40,7 +40,7 @@ def _add_learn(commands: Any) -> None:
     learn = commands.add_parser(
         "learn", help="teach a model one more task from a folder of images", description=_learn.__doc__
     )
-    learn.add_argument("model", type=Path, help="model; the first lesson makes it")
+    learn.add_argument("model", type=Path, help="model; the first task makes it")
     learn.add_argument("folder", type=Path, help="one sub-folder of images per class")
     learn.add_argument("--name", help="name of the task (default: the folder's)")
     learn.add_argument(
@@ -55,7 +55,7 @@ def _add_learn(commands: Any) -> None:
         metavar="N",
         help="test images of the task to keep in the model, for `lockgate audit` (default: 32; 0: none)",
     )
-    fixed = learn.add_argument_group("fixed by the first lesson, as is any option of the method: --options.NAME X")
+    fixed = learn.add_argument_group("fixed by the first task, as is any option of the method: --options.NAME X")
     fixed.add_argument("--memory", choices=("none", "episodic", "generative"), help="what to keep (default: episodic)")
     fixed.add_argument("--keep", type=int, metavar="N", help="images an episodic memory keeps (default: 500)")
     fixed.add_argument(
@@ -82,7 +82,7 @@ def _port(text: str) -> int:
 
 
 def _learn(parsed: argparse.Namespace) -> int:
-    """Teach a model one more task. A lesson that was stopped goes on when it is given again; another one drops it."""
+    """Teach a model one more task. A task that was stopped goes on when it is given again; another one drops it."""
     from lockgate.app.auto_config import UserSettings
     from lockgate.app.formatting import task_text
     from lockgate.app.inspect import inspect_model

@@ -14,7 +14,7 @@ LAYOUT = "DIR/train/<class>/<images> and DIR/test/<class>/<images>"
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:
-    """The images under ``data_dir`` (or LOCKGATE_DATA), squeezed to ``config.image_size``; classes sorted by name."""
+    """The images under ``data_dir`` (or LOCKGATE_DATA), resized to ``config.image_size``; classes sorted by name."""
     base = base_folder(data_dir)
     if base is None:
         raise DataError(f"The data set 'folder' needs a folder. Pass --data-dir DIR (or set {ENVIRONMENT}): {LAYOUT}.")

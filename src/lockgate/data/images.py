@@ -1,6 +1,6 @@
 """Files of images to arrays: shared by `folder`, `imagenet50` and `tiny_imagenet`.
 
-Each whole image is squeezed to a square with Pillow's BOX filter (the mean of the pixels under each new one), as in
+Each whole image is resized to a square with Pillow's BOX filter (the mean of the pixels under each new one), as in
 downsampled ImageNet (Chrabaszcz et al., 2017). No cropping, no rotation by EXIF, no blending of transparency.
 """
 
@@ -102,8 +102,8 @@ def _kinds() -> str:
     return ", ".join(COMMON[:-1]) + f" or {COMMON[-1]}"
 
 
-def squeeze(image: Image.Image, size: int, greyscale: bool) -> Pixels:
-    """An image as (C, size, size)."""
+def resize(image: Image.Image, size: int, greyscale: bool) -> Pixels:
+    """An image, resized to a square: (C, size, size)."""
     square = image.convert("L" if greyscale else "RGB").resize((size, size), Image.Resampling.BOX)
     pixels = np.asarray(square, np.uint8)
     return pixels[None] if greyscale else pixels.transpose(2, 0, 1)
@@ -124,7 +124,7 @@ def _told_by_name(name: str) -> Iterator[None]:
 
 def _square(name: str, image: Image.Image, size: int, greyscale: bool) -> Pixels:
     _refuse(name, image)
-    return squeeze(image, size, greyscale)
+    return resize(image, size, greyscale)
 
 
 def _refuse(name: str, image: Image.Image) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from lockgate.data.arrays import Arrays
-from lockgate.data.images import class_folders, image_files, read_split, squeeze
+from lockgate.data.images import class_folders, image_files, read_split, resize
 from lockgate.errors import DataError
 
 GREY = {"1", "L", "LA"}  # modes of Pillow
@@ -65,7 +65,7 @@ class FolderImages:
             raise DataError(f"{folder} has no sub-folders. {layout}")
 
     def stats(self) -> ImageStats:
-        """Open every image, decode none; what cannot be opened is told by ``read``, all at once."""
+        """Open every image, decode none; ``read`` names all that cannot be opened, at once."""
         sides, modes = [], set()
         for name in self.classes:
             for file in image_files(self.folder / name):
@@ -152,4 +152,4 @@ def fitted(pixels: npt.NDArray[np.uint8], size: int, greyscale: bool) -> npt.NDA
     if pixels.shape[1:] == (size, size, channels):
         return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
     images = (Image.fromarray(p[..., 0] if p.shape[2] == 1 else p) for p in pixels)
-    return np.stack([squeeze(image, size, greyscale) for image in images])
+    return np.stack([resize(image, size, greyscale) for image in images])

@@ -67,7 +67,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
         return None
     learner.eval()
     device = learner.input.mean.device
-    owner = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])  # the task of each answer
+    task_of_class = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])
     class_of = torch.tensor([c for task in tasks for c in task.classes])  # the data set's class of each answer
     found: list[float] = []
     rows: dict[str, list[float]] = {}
@@ -91,7 +91,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
                 in_class[kind] = in_class.get(kind, 0) + int((class_of[answer] == class_of[y + offset]).sum())
-                in_task += 0 if index else int((owner[answer] == task.id).sum())
+                in_task += 0 if index else int((task_of_class[answer] == task.id).sum())
         offset += len(task.classes)
         if not len(task.test):
             continue

@@ -64,7 +64,7 @@ class Strips:
 def strips(learner: Any, tasks: Sequence[Task], layer: str) -> Strips:
     """A row for each task: test images for which a gate of ``layer`` fires, a gap, and images for which it does not.
 
-    The gate is the one whose firing is least settled: the share of images it fires for is closest to one half, in the
+    The gate is the one that decides most evenly: the share of images it fires for is closest to one half, in the
     mean over tasks.
     """
     index = list(learner.gated).index(layer)

@@ -36,20 +36,20 @@ class Affine(NamedTuple):
     """scale * x + shift, by channel."""
 
     scale: Tensor
-    random_translate: Tensor
+    shift: Tensor
 
 
 class CompactGate(nn.Module):
     """A gate of one task (paper, Section 3.2) with its BatchNorm folded, on the channels that are left.
 
-    ``missing`` sealed channels may have been left out on purpose: what the gate would have opened there is told.
+    ``missing`` sealed channels may have been left out on purpose: what the gate would have opened there is returned.
     """
 
     def __init__(self, gate: ChannelGate, cut: Cut, input_scale: Tensor | None) -> None:
         super().__init__()
         norm = folded(gate.norm)
         squeeze = gate.squeeze.weight.double() * norm.scale[:, None]
-        bias = gate.squeeze.bias.double() * norm.scale + norm.random_translate
+        bias = gate.squeeze.bias.double() * norm.scale + norm.shift
         can_open = gate.seal & ~gate.pruned
         missing = can_open.index_fill(0, cut.write, False).nonzero().flatten()
         rows = torch.cat([cut.write, missing])
@@ -127,8 +127,8 @@ def cut_layer(layer: Any, task: int, cut: Cut, norm: Affine | None, input_scale:
     weight = layer.weight.detach().double()[cut.write]
     bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().double()[cut.write]
     if norm is not None:
-        scale, random_translate = norm.scale[cut.write], norm.random_translate[cut.write]
-        weight, bias = weight * scale.reshape(-1, *[1] * (weight.dim() - 1)), bias * scale + random_translate
+        scale, shift = norm.scale[cut.write], norm.shift[cut.write]
+        weight, bias = weight * scale.reshape(-1, *[1] * (weight.dim() - 1)), bias * scale + shift
     weight = _columns(weight, cut.read, input_scale)
     rows = filled(len(weight)) - len(weight)
     weight = torch.cat([weight, weight.new_zeros(rows, *weight.shape[1:])])

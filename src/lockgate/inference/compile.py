@@ -1,11 +1,11 @@
 """From a trained learner to small dense networks that give the same answers, and the seconds that the MACs promise.
 
     compiled = compile_learner(learner)
-    compiled.predict(images, task=2)       what Learner.predict gives, up to rounding
+    compiled.predict(images, task=2)       what Method.predict gives, up to rounding
     compiled.predict(images, task=None)
 
 Images come as uint8. Of the input's standardisation, the mean is subtracted from the image, since zero padding stands
-for the mean, and the deviation is folded into the first layer.
+for the mean, and the standard deviation is folded into the first layer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ neither."""
 
 
 class Centre(nn.Module):
-    """uint8 images to floats with mean zero; their deviation is folded into what reads them."""
+    """uint8 images to floats with mean zero; their standard deviation is folded into what reads them."""
 
     mean: Tensor
 
@@ -124,12 +124,12 @@ class Compiled(nn.Module):
 
     @torch.inference_mode()
     def predict(self, x: Tensor, task: int | None) -> Tensor:
-        """As ``Learner.predict``: images (B, C, H, W) uint8; logits, or without a task scores of all classes seen."""
+        """As ``Method.predict``: images (B, C, H, W) uint8; logits, or without a task scores of all classes seen."""
         return self.answers(x)[self.inference] if task is None else _in_chunks(self.tasks[task], x)
 
     @torch.inference_mode()
     def answers(self, x: Tensor) -> dict[str, Tensor]:
-        """As ``Learner.answers``: without a task, by every kind of inference."""
+        """As ``SeveralAnswers.answers``: without a task, by every kind of inference."""
         if isinstance(self.together, AllTasks):
             parts = [self.together.answers(part) for part in torch.split(x, CHUNK)]
             return {kind: torch.cat([part[kind] for part in parts]) for kind in parts[0]}

@@ -33,7 +33,7 @@ class ChannelGate(nn.Module):
     ``seal`` holds the relevant set and is ANDed into the gate for ever: a gate that was silent on the held-out data can
     fire on other images, and would then use a filter that later tasks have re-trained.
 
-    While its task is learnt, channels can be ``parked``: their gates are held shut, so that the layer need not compute
+    While its task is learnt, channels can be ``pruned``: their gates are held shut, so that the layer need not compute
     them. What the gate would have done is counted all the same, so that they can come back.
     """
 
@@ -81,9 +81,9 @@ class ChannelGate(nn.Module):
         return gate * (self.seal & ~self.pruned)
 
     def prune(self, below: float, for_good: bool = False) -> None:
-        """Park the channels that fired for less than ``below`` of the images since the last look, and count anew.
+        """Prune the channels that fired for less than ``below`` of the images since the last look, and count anew.
 
-        ``for_good``: what is parked already stays so, whatever its gate would have done.
+        ``for_good``: what is pruned already stays so, whatever its gate would have done.
         """
         rate = distributed.from_rank_zero(self.fires / self.images.clamp(min=1))
         held = self.pruned & for_good

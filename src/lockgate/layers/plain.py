@@ -41,7 +41,7 @@ class PlainConv2d(nn.Conv2d):
         """Nothing here belongs to a task."""
 
     def spread(self, x: Tensor, task: int) -> Tensor:
-        """Nothing is ever parked here."""
+        """Nothing is ever pruned here."""
         return x
 
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, None]:  # type: ignore[override]
@@ -65,7 +65,7 @@ class PlainLinear(nn.Linear):
         """Nothing here belongs to a task."""
 
     def spread(self, x: Tensor, task: int) -> Tensor:
-        """Nothing is ever parked here."""
+        """Nothing is ever pruned here."""
         return x
 
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, None]:  # type: ignore[override]

@@ -59,8 +59,8 @@ class CGen(SingleHead):
     def generated(self, count: int) -> Batch:
         """Generated images with their labels, every class seen as likely as any other."""
         starts = torch.tensor(self.starts)
-        owner = torch.bucketize(torch.randint(int(starts[-1]), (count,)), starts, right=True) - 1  # task of each class
-        counts = torch.bincount(owner, minlength=len(self.heads))
+        tasks = torch.bucketize(torch.randint(int(starts[-1]), (count,)), starts, right=True) - 1  # of each class drawn
+        counts = torch.bincount(tasks, minlength=len(self.heads))
         x, y, task = self.memory.draw(self._current, counts, spawn()).batch(slice(None))
         device = self.input.mean.device
         return Batch(x.to(device), y.to(device), task.to(device))

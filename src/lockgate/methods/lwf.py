@@ -51,7 +51,7 @@ class LwF(Method):
     def loss(self, batch: Batch) -> Losses:
         """Cross-entropy of the new head; old heads are held to the teacher's answers."""
         x = self.input(batch.x)
-        features = self.backbone(x, 0).features  # one pass: no layer of the plain kit depends on the task
+        features = self.backbone(x, 0).features  # one pass: no plain layer depends on the task
         logits = [head(features) for head in self.heads]
         losses = {"class": F.cross_entropy(logits[-1], batch.y)}
         if self.teacher is not None:

@@ -45,7 +45,7 @@ class Standardise(nn.Module):
         self.register_buffer("std", torch.ones(1, channels, 1, 1))
 
     def fit(self, x: Tensor) -> None:
-        """Take mean and deviation of the images ``x`` (N, C, H, W) uint8."""
+        """Take mean and standard deviation of the images ``x`` (N, C, H, W) uint8."""
         flat = x.transpose(0, 1).flatten(1)  # (C, N * H * W)
         for c, values in enumerate(flat):
             std, mean = torch.std_mean(values.double() / 255)

@@ -188,7 +188,7 @@ def machines(rows: Iterable[ResultRow]) -> list[str]:
 
 
 def ours(number: Number) -> tuple[str, ...]:
-    """Our number, and its deviation over seeds."""
+    """Our number, and its standard deviation over seeds."""
     if number.mean is None:
         return ("not run",)
     digits = 4 if number.mean < 2 else 3

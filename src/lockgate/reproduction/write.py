@@ -16,6 +16,7 @@ from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
 from lockgate.reproduction.plan import taken
 from lockgate.reproduction.results import COMMIT, Number, Result, ResultRow
 from lockgate.runs.directory import RunFolder, write_atomically
+from lockgate.runs.legacy import upgraded_command
 
 
 def gather(
@@ -88,7 +89,7 @@ def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
 
 
 def command_of(command: str | None) -> str:
-    """The command that made a run, without the folder it was made in."""
+    """The command that made a run, in today's flags, without the folder it was made in."""
     words = iter(shlex.split(command or "not known"))
     kept = []
     for word in words:
@@ -96,7 +97,7 @@ def command_of(command: str | None) -> str:
             next(words, None)
         elif not word.startswith("--out="):
             kept.append(word)
-    return shlex.join(kept)
+    return shlex.join(upgraded_command(kept))
 
 
 def hardware_of(e: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ def launch(fabric: Any, devices: int, folder: Path, work: Work) -> dict[str, Any
     except ProcessRaisedException as error:
         if not left.exists():
             raise
-        raise _told(json.loads(left.read_text())) from error
+        raise _as_error(json.loads(left.read_text())) from error
     finally:
         left.unlink(missing_ok=True)
     return result
@@ -44,8 +44,7 @@ def _telling(fabric: Any, work: Work, left: Path) -> dict[str, Any]:
         raise
 
 
-def _told(describe: dict[str, str]) -> LockgateError:
-    kind = getattr(errors, describe["kind"], LockgateError)
-    return (
-        LockgateError(describe["text"]) if kind is ConfigError else kind(describe["text"])
-    )  # the text is whole already
+def _as_error(left: dict[str, str]) -> LockgateError:
+    kind = getattr(errors, left["kind"], LockgateError)
+    text = left["text"]
+    return LockgateError(text) if kind is ConfigError else kind(text)  # the text is whole already

@@ -6,7 +6,7 @@ names for some buffers. What it wrote is read as it is, and what it promised is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 V = TypeVar("V")
@@ -14,6 +14,16 @@ V = TypeVar("V")
 _RENAMED = {"settle": "anneal", "park": "prune"}
 _GONE = ("look", "offer", "warn_below", "threshold", "patience", "earned", "shift", "warp")
 _BUFFERS = {"parked": "pruned", "deviation": "std"}
+_FLAGS = {
+    "--options.patience": "--options.sparsity_warmup",
+    "--options.settle": "--options.anneal",
+    "--options.park": "--options.prune",
+    "--options.shift": "--augment.random_translate",
+    "--options.warp": "--augment.random_affine",
+    "--optim.shift": "--augment.random_translate",
+    "--optim.warp": "--augment.random_affine",
+    "--optim.flip": "--augment.random_flip",
+}
 _MOVED = {"looked_at": "pruning.step", "looked_sparse": "pruning.sparse"}
 
 
@@ -57,6 +67,17 @@ def _options(options: Mapping[str, Any]) -> dict[str, Any]:
         made["sparsity_warmup"] = "loss" if options.get("earned") else options["patience"]
     gan = {name.removeprefix("gan_"): made.pop(name) for name in list(made) if name.startswith("gan_")}
     return {**made, "gan": gan} if gan else made
+
+
+def upgraded_command(words: Sequence[str]) -> list[str]:
+    """A command of 0.1 with today's flags; one that has no successor stays as it was typed."""
+    made, only_rehearsed = list[str](), False
+    for word in words:
+        flag, equals, value = word.partition("=")
+        today = _FLAGS.get(flag, flag.replace("--options.gan_", "--options.gan."))
+        made.append(f"{today}{equals}{value}")
+        only_rehearsed |= flag in ("--options.shift", "--options.warp")
+    return [*made, "--augment.images", "rehearsed"] if only_rehearsed else made
 
 
 def upgraded_names(tensors: Mapping[str, V]) -> dict[str, V]:

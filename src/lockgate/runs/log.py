@@ -1,4 +1,4 @@
-"""The run's diary: one JSON object a line, appended; cut back to the checkpoint when a run is resumed."""
+"""What a run records: one JSON object a line, appended; cut back to the checkpoint when a run is resumed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _upgraded(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_until(path: Path, meta: dict[str, Any]) -> bytes:
-    """What stood in the diary when a checkpoint was written; raises if it stands there no more."""
+    """The records as they were when a checkpoint was written; raises if they are no longer there."""
     wanted = meta["records"]
     held = path.read_bytes() if path.exists() else b""
     if len(held) < wanted:

@@ -55,5 +55,5 @@ def random_affine(x: Tensor, strength: float, rng: torch.Generator | None = None
     linear = torch.eye(2, device=x.device) + strength * (2 * drawn.to(x.device) - 1)
     maps = torch.cat([linear, linear.new_zeros(len(x), 2, 1)], dim=2)  # (B, 2, 3)
     grid = F.affine_grid(maps, list(x.shape), align_corners=False)  # (B, H, W, 2)
-    warped = F.grid_sample(x.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
-    return warped.round_().clamp_(0, 255).to(torch.uint8)
+    moved = F.grid_sample(x.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return moved.round_().clamp_(0, 255).to(torch.uint8)

@@ -1,4 +1,4 @@
-"""What the engine can train, and by which schedule: a learner on its task, what prepares it, what completes it."""
+"""What the loop can train, and by which schedule: a method on its task, what prepares it, what completes it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ EVAL_BATCH = 512
 
 
 class TrainableModule(nn.Module):
-    """A module whose forward is its loss, so that DDP can wrap it. The engine steps the optimiser."""
+    """A module whose forward is its loss, so that DDP can wrap it. The loop steps the optimiser."""
 
     wrapped: ClassVar[bool] = True
-    """Whether the engine's precision and DDP apply. If not, it trains in fp32 and its gradients are averaged over
+    """Whether the run's precision and DDP apply. If not, it trains in fp32 and its gradients are averaged over
     ranks one by one: for modules that use some of their parameters in some steps only."""
 
     def __init__(self) -> None:
         super().__init__()
         self.epoch = 0
-        """The epoch of the current phase; the engine sets these before each step."""
+        """The epoch of the current phase; the loop sets these before each step."""
         self.steps = 0
         """Steps of one epoch."""
         self.step = 0
@@ -41,7 +41,7 @@ class TrainableModule(nn.Module):
         return self.loss(batch)
 
     def loss(self, batch: Batch) -> Losses:
-        """The terms of the objective on ``batch``; the engine minimises their sum."""
+        """The terms of the objective on ``batch``; the loop minimises their sum."""
         raise NotImplementedError
 
     def after_backward(self) -> None:

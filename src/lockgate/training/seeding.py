@@ -23,7 +23,7 @@ def generator(seed: int, *place: int | str) -> torch.Generator:
 
 
 def spawn_seed() -> int:
-    """A seed drawn from torch's current generator, which the engine has seeded for the place the run is at."""
+    """A seed drawn from torch's current generator, which the loop has seeded for where the run is."""
     return int(torch.randint(2**62, ()))
 
 

@@ -1,4 +1,4 @@
-"""The server on loopback: right answers under load, fresh after a lesson, and polite to what it will not take."""
+"""The server on loopback: right answers under load, fresh after a task, and polite to what it will not take."""
 
 from __future__ import annotations
 
@@ -84,37 +84,37 @@ def test_200_requests_at_once_are_all_answered_and_all_right(address: str, folde
     assert [response.status_code for response in responses] == [200] * 200
     for image, response in zip(pixels, responses, strict=True):
         expected = trained.ask(torch.from_numpy(image)[None, None], top=4)[0]
-        describe = response.json()["answers"]
-        assert [a["name"] for a in describe] == [a.name for a in expected]
-        assert [a["confidence"] for a in describe] == pytest.approx([a.confidence for a in expected], abs=1e-6)
+        reply = response.json()["answers"]
+        assert [a["name"] for a in reply] == [a.name for a in expected]
+        assert [a["confidence"] for a in reply] == pytest.approx([a.confidence for a in expected], abs=1e-6)
     assert len({response.json()["answers"][0]["name"] for response in responses}) > 1
 
 
 def test_an_answer_shows_the_gates_of_its_task(address: str, folder: Path) -> None:
     image = images("axe", 1, 9)[0]
-    describe = httpx.post(f"{address}/predict?task=tools&top=9", content=png(image)).json()
-    assert {answer["task"] for answer in describe["answers"]} == {"tools"}
-    assert len(describe["answers"]) == 2
+    reply = httpx.post(f"{address}/predict?task=tools&top=9", content=png(image)).json()
+    assert {answer["task"] for answer in reply["answers"]} == {"tools"}
+    assert len(reply["answers"]) == 2
     learner = open_trained(folder / "model").learner
-    assert describe["gates"] == open_gates(learner, torch.from_numpy(image)[None, None], 1)
-    assert set(describe["gates"]) == {"conv1", "conv2", "conv3"}
-    assert describe["seen"].startswith("data:image/png;base64,")
+    assert reply["gates"] == open_gates(learner, torch.from_numpy(image)[None, None], 1)
+    assert set(reply["gates"]) == {"conv1", "conv2", "conv3"}
+    assert reply["seen"].startswith("data:image/png;base64,")
 
 
-def test_a_lesson_is_noticed_without_a_restart(folder: Path, tmp_path: Path) -> None:
+def test_a_new_task_is_noticed_without_a_restart(folder: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(folder / "model", tmp_path / "model"))
     answering = ServedModel(model)
     assert [task["name"] for task in answering.about()["tasks"]] == ["pets", "tools"]
     teach(model, folder / "ships")
     assert [task["name"] for task in answering.about()["tasks"]] == ["pets", "tools", "ships"]
-    describe = answering.answer(png(images("tug", 1)[0]), "ships", 1)
-    assert describe["answers"][0]["name"] in ("ferry", "tug")
+    reply = answering.answer(png(images("tug", 1)[0]), "ships", 1)
+    assert reply["answers"][0]["name"] in ("ferry", "tug")
     shutil.rmtree(model / "checkpoints")  # somebody moves the model: what was read still answers
-    assert answering.answer(png(images("tug", 1)[0]), "ships", 1) == describe
+    assert answering.answer(png(images("tug", 1)[0]), "ships", 1) == reply
 
 
 @pytest.mark.parametrize("before", ["at the start", "at a question"])
-def test_a_lesson_that_ends_while_the_model_is_read_is_noticed(
+def test_a_task_that_ends_while_the_model_is_read_is_noticed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     model = Path(shutil.copytree(folder / "model", tmp_path / "model"))
@@ -134,7 +134,7 @@ def test_a_lesson_that_ends_while_the_model_is_read_is_noticed(
         coming.append(tmp_path / "cars")
         tasks.append("cars")
         monkeypatch.setattr(module, "open_trained", slow)
-        assert len(answering.about()["tasks"]) == 3, "read before the last lesson's end"
+        assert len(answering.about()["tasks"]) == 3, "read before the last task's end"
     else:
         monkeypatch.setattr(module, "open_trained", slow)
         answering = ServedModel(model)
@@ -155,7 +155,7 @@ def test_a_50_mb_upload_is_refused_politely(address: str, declared: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("content", "code", "describe"),
+    ("content", "code", "message"),
     [
         (b"this is a text file named cat.png", 415, "not an image"),
         (b"", 415, "Nothing was sent"),
@@ -166,10 +166,10 @@ def test_a_50_mb_upload_is_refused_politely(address: str, declared: bool) -> Non
     ],
     ids=["text", "nothing", "half", "large", "bomb", "program"],
 )
-def test_bad_uploads_are_refused_politely(address: str, content: bytes, code: int, describe: str) -> None:
+def test_bad_uploads_are_refused_politely(address: str, content: bytes, code: int, message: str) -> None:
     response = httpx.post(f"{address}/predict", content=content, timeout=60)
     assert response.status_code == code
-    assert describe in response.json()["error"]
+    assert message in response.json()["error"]
     assert httpx.post(f"{address}/predict", content=png(images("cat", 1)[0])).status_code == 200, "and it goes on"
 
 

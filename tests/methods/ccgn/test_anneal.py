@@ -1,4 +1,4 @@
-"""Towards a task's end gates may settle: no noise, no sparsity objective, statistics held."""
+"""Towards a task's end gates may anneal: no noise, no sparsity objective, statistics held."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def losses_at(learner, batch, progress, seed):
     return learner(batch)
 
 
-def test_before_settling_gates_are_noisy_and_sparsity_counts():
+def test_before_annealing_gates_are_noisy_and_sparsity_counts():
     learner, batch = learner_and_batch(anneal=0.4)
     one, two = losses_at(learner, batch, 0.59, 1), losses_at(learner, batch, 0.59, 2)
     assert "sparsity" in one
     assert one["class"] != two["class"]
 
 
-def test_while_settling_gates_are_deterministic_and_sparsity_rests():
+def test_while_annealing_gates_are_deterministic_and_sparsity_rests():
     learner, batch = learner_and_batch(anneal=0.4)
     one, two = losses_at(learner, batch, 0.61, 1), losses_at(learner, batch, 0.61, 2)
     assert "sparsity" not in one
@@ -42,20 +42,20 @@ def test_while_settling_gates_are_deterministic_and_sparsity_rests():
 
 
 @pytest.mark.parametrize("backbone", tiny.BACKBONES)
-def test_while_settling_training_is_what_evaluation_will_be(backbone):
+def test_while_annealing_training_is_what_evaluation_will_be(backbone):
     """No statistic moves, and the class loss is that of evaluation; before, statistics move."""
     learner, batch = learner_and_batch(backbone, anneal=0.4, prune=0.0)
     held = {name: value.clone() for name, value in learner.named_buffers() if "running" in name}
     assert held
-    settled = losses_at(learner, batch, 0.61, 1)["class"]
+    annealed = losses_at(learner, batch, 0.61, 1)["class"]
     assert all(torch.equal(value, held[name]) for name, value in learner.named_buffers() if "running" in name)
     assert all(norm.training for norm in stream_norms(learner.backbone, 0))
-    torch.testing.assert_close(settled, learner.eval()(batch)["class"])
+    torch.testing.assert_close(annealed, learner.eval()(batch)["class"])
     losses_at(learner.train(), batch, 0.59, 1)
     assert not any(torch.equal(value, held[name]) for name, value in learner.named_buffers() if "running" in name)
 
 
-def test_without_the_option_nothing_settles():
+def test_without_the_option_nothing_anneals():
     learner, batch = learner_and_batch(anneal=0.0)
     one, two = losses_at(learner, batch, 0.999, 1), losses_at(learner, batch, 0.999, 2)
     assert "sparsity" in one

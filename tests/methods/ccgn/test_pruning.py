@@ -1,4 +1,4 @@
-"""Parked filters are not computed: the stream is the one in which their gates are shut, forward and backward."""
+"""Pruned filters are not computed: the stream is the one in which their gates are shut, forward and backward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def begun(backbone, **options):
 
 
 def prune_some(learner):
-    """Park about half of each layer, and the same in every layer that writes the same channels."""
+    """Prune about half of each layer, and the same in every layer that writes the same channels."""
     rng = torch.Generator().manual_seed(1)
     for group in learner.backbone.channels:
         pruned = torch.rand(group.writers[0].width, generator=rng) < 0.5
@@ -41,7 +41,7 @@ def losses_and_gradients(learner, task):
 
 
 @SHAPES
-def test_a_parked_step_is_the_step_with_those_gates_shut(backbone):
+def test_a_pruned_step_is_the_step_with_those_gates_shut(backbone):
     learner, task = begun(backbone, prune=0.0)
     learner.train()
     state = {k: v.clone() for k, v in learner.state_dict().items()}
@@ -62,7 +62,7 @@ def test_a_parked_step_is_the_step_with_those_gates_shut(backbone):
         assert not fast[1][weight][shut].any(), "a filter that is not computed got a gradient"
     for name, value in learner.state_dict().items():
         if name.endswith(("fires", "images")):
-            torch.testing.assert_close(value, slow_state[name], msg="what parked gates would have done is counted")
+            torch.testing.assert_close(value, slow_state[name], msg="what pruned gates would have done is counted")
 
 
 @SHAPES
@@ -77,7 +77,7 @@ def test_evaluation_agrees_too(backbone):
     torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-5)
 
 
-def test_channels_are_parked_by_how_often_they_fired_and_come_back():
+def test_channels_are_pruned_by_how_often_they_fired_and_come_back():
     learner, _ = begun("simple_cnn")
     gate = learner.gated["conv1"].gate(0)
     gate.fires.copy_(torch.tensor([0.0, 1, 2, 50, 100, 0, 0, 3]))

@@ -116,11 +116,14 @@ def test_its_features_are_those_of_the_streams_bit_for_bit(method):
     seen = []
     learner.input.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     phase = learner.completion(tasks[2])
-    x = torch.cat(seen)
-    past, newest = phase.data.x.tensor_split([len(learner._streams.columns())], dim=1)
-    streams = learner.eval().streams(x)
-    assert torch.equal(newest, streams[-1])
-    assert torch.equal(past, learner._streams.joined(streams[:-1], streams[-1]))
+    *past, newest = learner.eval().streams(torch.cat(seen))
+    seals = [learner.gated["conv3"].gate(t).seal for t in range(2)]
+    assert not torch.cat(seals).all(), "every channel can open: nothing to see here"
+    wanted = [features[:, seal] for features, seal in zip(past, seals, strict=True)]
+    assert torch.equal(phase.data.x, torch.cat([*wanted, newest], dim=1))
+    width = newest.shape[1]
+    inputs = [t * width + k for t, seal in enumerate(seals) for k in range(width) if seal[k]]
+    assert phase.trainable.used.tolist() == inputs + list(range(2 * width, 3 * width))
     assert torch.bincount(phase.data.y).unique().numel() == 1, "as many images of each task"
 
 

@@ -26,7 +26,7 @@ class ServedModel:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._end = self._newest()  # first: a lesson that ends while the model is opened must look new
+        self._end = self._newest()  # first: a task that ends while the model is opened must look new
         self._trained = open_trained(path)
 
     def about(self) -> dict[str, Any]:

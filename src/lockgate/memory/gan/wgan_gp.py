@@ -53,7 +53,7 @@ class Rounds:
 
 
 class WGANGP(TrainableModule):
-    """A generator and its critic. One step of the engine is one step of the critic or one of the generator."""
+    """A generator and its critic. One step of the loop is one step of the critic or one of the generator."""
 
     wrapped = False  # each step moves one of the two networks; the penalty's second derivatives want fp32
 

@@ -14,14 +14,14 @@ from lockgate.training.stopping import STOPPED, asked_to_stop
 
 TRIES = 3
 """Times that a run is begun or taken up again while its process gets killed."""
-PATIENCE = 30.0
-"""Seconds that processes are given to end by themselves when the sweep is stopped."""
+SECONDS_TO_END = 30.0
+"""Seconds that processes have to end by themselves when the command is stopped; then they are killed."""
 
 
 def run_jobs(jobs: Sequence[Job], at_once: int, log: Callable[[str], None]) -> list[Job]:
-    """Carry out what is not finished, ``at_once`` runs at a time; returns those that failed.
+    """Run what is not finished, ``at_once`` runs at a time; returns those that failed.
 
-    A run that ends with an error is left as it is and the others go on. Whatever stops the sweep, no work is lost:
+    A run that ends with an error is left as it is and the others go on. Whatever stops the command, no work is lost:
     every run resumes from its last checkpoint.
     """
     waiting = [(job, 1) for job in jobs if not job.finished]
@@ -85,7 +85,7 @@ def _stop(running: dict[subprocess.Popen[bytes], tuple[Job, int, float]]) -> Non
     for process in running:
         if process.poll() is None:
             process.terminate()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + SECONDS_TO_END
     for process in running:
         try:
             process.wait(max(0.1, deadline - time.monotonic()))

@@ -1,0 +1,55 @@
+"""When sparsity takes part, and how much of it, worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from lockgate.methods.ccgn.options import CCGNOptions
+from lockgate.methods.ccgn.warmup import below_chance, is_annealing, sparsity_coefficient, warmup_epochs
+
+
+@pytest.mark.parametrize(
+    ("anneal", "progress", "annealing"),
+    [(0.0, 0.0, False), (0.0, 0.999, False), (0.25, 0.74, False), (0.25, 0.75, True), (0.25, 0.9, True)],
+)
+def test_annealing_is_the_last_share_of_a_task(anneal, progress, annealing):
+    assert is_annealing(CCGNOptions(anneal=anneal), progress) is annealing
+
+
+@pytest.mark.parametrize(("warmup", "epochs"), [(0, 0), (7, 7), ("loss", 1)])
+def test_epochs_before_sparsity_sets_in(warmup, epochs):
+    assert warmup_epochs(CCGNOptions(sparsity_warmup=warmup)) == epochs
+
+
+def coefficients(loss, warmup, training):
+    """Of the first four epochs."""
+    options = CCGNOptions(sparsity=0.8, sparsity_warmup=warmup)
+    return [sparsity_coefficient(options, epoch, torch.tensor(loss), 4, training) for epoch in range(4)]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_number_of_epochs_is_all_or_nothing_whatever_the_loss(training):
+    for loss in (0.0, 9.0):
+        assert coefficients(loss, 2, training) == [None, None, 0.8, 0.8]
+
+
+def test_by_the_loss_it_grows_as_the_loss_falls_below_chance_and_held_out_data_are_judged_by_the_whole():
+    half = math.log(4) / 2
+    assert coefficients(half, "loss", training=True) == [None, *[pytest.approx(0.8 * 0.5)] * 3]
+    assert coefficients(half, "loss", training=False) == [None, 0.8, 0.8, 0.8]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_below_chance_is_one_at_no_loss_and_zero_from_guessing_on(classes):
+    chance = math.log(classes)
+    for share, wanted in ((0.0, 1.0), (0.25, 0.75), (1.0, 0.0), (3.0, 0.0)):
+        found = below_chance(torch.tensor(share * chance, requires_grad=True), classes)
+        assert found.item() == pytest.approx(wanted, abs=1e-6)
+        assert not found.requires_grad
+
+
+def test_a_task_of_one_class_has_nothing_to_learn():
+    assert below_chance(torch.tensor(0.3), 1).item() == 1.0
