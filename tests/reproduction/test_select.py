@@ -133,7 +133,8 @@ def test_runs_in_processes_of_their_own(tmp_path: Path, capsys: pytest.CaptureFi
     assert chosen["budget"]["failed"] == []
     told = capsys.readouterr().err
     assert "2 trials on 1 seeds: 2 runs, 0 finished, 2 to do" in told
-    assert "(2 of 2, about" in told
+    assert "(1 of 2, about 1 min left)" in told
+    assert "(2 of 2)" in told
 
 
 def test_a_failed_trial_is_said_and_not_chosen(

@@ -78,3 +78,8 @@ def in_words(seconds: float) -> str:
     if seconds < 5400:
         return f"{max(1, round(seconds / 60))} min"
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def time_left(seconds: float, done: int, left: int) -> str:
+    """', about N min left' when ``done`` runs took ``seconds`` and ``left`` are to do; nothing when none are."""
+    return f", about {in_words(seconds / done * left)} left" if left else ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lockgate.errors import LockgateError
-from lockgate.reproduction.estimate import in_words
+from lockgate.reproduction.estimate import time_left
 from lockgate.reproduction.plan import Job, command
 
 TRIES = 3
@@ -45,8 +45,8 @@ def run_jobs(jobs: Sequence[Job], address: str, at_once: int, log: Callable[[str
                 if not job.finished:
                     raise LockgateError(f"its machine wrote nothing to {job.folder}; machines must share that folder.")
                 ended = total - len(waiting)
-                left = in_words((time.monotonic() - first) / ended * len(waiting))
-                log(f"{job.folder.name}: finished ({ended} of {total}, about {left} left)")
+                left = time_left(time.monotonic() - first, ended, len(waiting))
+                log(f"{job.folder.name}: finished ({ended} of {total}{left})")
             except (ray.exceptions.RayError, LockgateError) as error:
                 failed.append(job)
                 log(f"{job.folder.name}: failed: {error}")
