@@ -35,21 +35,17 @@ class Gateable(Backbone):
         width = config.width or 32
         self.conv1 = layer_factory.conv(image_shape[0], width, 3, padding=1)
         self.conv2 = layer_factory.conv(width, width, 3, stride=2, padding=1)
-        self._add("conv1", self.conv1, None)  # reads the image
-        self._add("conv2", self.conv2, 0)  # reads what layer 0 writes
+        self.add_layer("conv1", self.conv1, None)  # reads the image
+        self.add_layer("conv2", self.conv2, 0)  # reads what layer 0 writes
         self.channels = [Channels([self.conv1], [self.conv2], []), Channels([self.conv2], [], [])]
 
     def forward(self, x, task):
         x, gate1 = self.conv1(x, task, F.relu)
         x, gate2 = self.conv2(x, task, F.relu)
-        return self._stream(self.conv2, x.mean((2, 3)), task, [gate1, gate2])
+        return self.as_stream(self.conv2, x.mean((2, 3)), task, [gate1, gate2])
 
 
 if __name__ == "__main__":
-    from pathlib import Path
+    import lockgate
 
-    from lockgate.config import Experiment
-    from lockgate.runs.run import run
-
-    summary = run(Experiment(method="lwf", backbone="own_network:Net", epochs=2), Path("runs/own-network"))
-    print(summary["task_incremental"]["matrix"][-1])
+    print(lockgate.run({"method": "lwf", "epochs": 2}, network=Net, quiet=True))

@@ -62,6 +62,12 @@ def test_its_history_is_flat_rows_of_plain_values(gated: lockgate.Result) -> Non
     assert [last["class_incremental.0"], last["class_incremental.1"]] == gated.summary["class_incremental"]["matrix"][
         -1
     ]
+    averages = [row["class_incremental"] for row in rows if row["event"] == "task"]
+    assert last["class_incremental.average_incremental"] == sum(averages) / len(averages)
+    assert gated.class_incremental is not None
+    assert gated.class_incremental.average_incremental == last["class_incremental.average_incremental"]
+    assert last["svm"] == gated.summary["svm"]
+    assert f"{gated.summary['svm']:.4f} by an SVM on the stored images" in repr(gated)
     assert last["memory.images"] == gated.summary["memory"]["images"]
     assert last["audit"] is True
 

@@ -58,8 +58,10 @@ def test_an_image_that_gets_another_class_by_such_a_gate_is_counted(given):
     with torch.no_grad():
         gate.excite.weight.zero_()
         gate.excite.bias.fill_(1e-7)
+        learner.heads[0].weight.copy_(torch.tensor([[0.0], [1.0]]).expand(-1, learner.heads[0].in_features))
+        learner.heads[0].bias.copy_(torch.tensor([1e-3, 0.0]))  # features are never negative: any make it the second
         other = copy.deepcopy(learner)
-        other.gated["conv3"].gate(0).excite.bias.fill_(-1e-7)  # no features: one class for all
+        other.gated["conv3"].gate(0).excite.bias.fill_(-1e-7)  # no features: the first class for all
         changed = int((other.predict(images, 0).argmax(1) != learner.predict(images, 0).argmax(1)).sum())
     found = compare(learner, lambda x: other.predict(x, 0), images, 0)
     assert found.changed == changed > 0

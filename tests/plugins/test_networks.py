@@ -132,9 +132,9 @@ class Wired(Backbone):
         conv = nn.Conv2d if self.mistake == "foreign layer" else layer_factory.conv
         self.conv1 = layer_factory.conv(3, 8, 3, padding=1)
         self.conv2 = layer_factory.conv(8, 8, 3, padding=1)
-        self._add("conv1", self.conv1, None)
+        self.add_layer("conv1", self.conv1, None)
         if self.mistake != "not listed":
-            self._add("conv2", self.conv2, 1 if self.mistake == "own source" else 0)
+            self.add_layer("conv2", self.conv2, 1 if self.mistake == "own source" else 0)
         if self.mistake in ("foreign layer", "hidden layer"):
             self.extra = conv(8, 8, 1)
         if self.mistake == "shared norm":
@@ -155,7 +155,7 @@ class Wired(Backbone):
     def forward(self, x, task):
         x, one = self.conv1(x, task, F.relu)
         x, two = self.conv2(x, task, F.relu)
-        return self._stream(self.conv2, x.mean((2, 3)), task, [one, two])
+        return self.as_stream(self.conv2, x.mean((2, 3)), task, [one, two])
 
 
 def wired(mistake, method="ccgn"):

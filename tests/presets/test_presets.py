@@ -11,7 +11,7 @@ from lockgate.cli.main import main
 from lockgate.methods import METHODS
 from lockgate.presets import paper, short
 
-REPLAY = ("full-replay", "icarl", "agem")
+REPLAY = ("full-replay", "icarl", "agem", "gdumb", "er", "er-ace", "der++")
 
 DATASETS = ("mnist", "svhn", "cifar10", "imagenet50")
 SELECTION_IS_ITS_OWN = (*REPLAY, "cgen", "ccgn-episodic", "ccgn-generative")

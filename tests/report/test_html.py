@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from lockgate.errors import RunFolderError
-from lockgate.report.html import write
+from lockgate.report.html import render, write
+from lockgate.report.load import read
 
 CHROMIUM = shutil.which("chromium")
 OPTIONAL = [
@@ -274,3 +275,14 @@ def test_gates_and_kept_images_are_shown(make_episodic):
     assert 'alt="Some of the images kept, a row for each task"' in html
     kept.write_bytes(kept.read_bytes()[:-3])
     assert "Some of the images kept" not in write(folder).read_text(encoding="utf-8")
+
+
+def test_what_the_stored_images_are_worth_stands_beside_the_class_incremental_number(make_run, make_episodic):
+    classes = {"matrix": [[0.9], [0.7, 0.8]], "average": 0.75, "average_incremental": 0.825, "forgetting": 0.2}
+    for make in (make_run, make_episodic):
+        page = render(read(make(class_incremental=classes, svm=0.6543)))
+        at = page.index("<dt>class-incremental</dt>")
+        assert 0 < page.index("<dt>SVM on the stored images</dt>") - at < 200
+        assert page.count("0.654") == 2
+        assert "<dt>average incremental</dt><dd>0.825</dd>" in page
+        assert "SVM" not in render(read(make()))

@@ -150,3 +150,14 @@ def test_what_is_kept(make_episodic):
     assert kept(images=2000, bytes=2000 * 3072) == "2,000 images, 5.86 MiB"
     assert kept(images=0, bytes=34603008) == "generators, 33.00 MiB"
     assert kept(images=0, bytes=0) == "nothing, 0.00 MiB"
+
+
+def test_no_class_incremental_number_stands_alone_where_images_are_kept(make_run):
+    classes = {"matrix": [[0.9], [0.7, 0.8]], "average": 0.75, "average_incremental": 0.825, "forgetting": 0.2}
+    lines = terminal.matrix_text(load.read(make_run(class_incremental=classes, svm=0.6543)).summary).splitlines()
+    start = lines.index("Class-incremental accuracy")
+    assert lines[start + 4] == "average 0.750, average incremental 0.825, forgetting 0.200"
+    assert lines[start + 5] == "SVM on the stored images: 0.654"
+    old = terminal.matrix_text(load.read(make_run()).summary)
+    assert "SVM" not in old
+    assert "incremental 0" not in old

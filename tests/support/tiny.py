@@ -33,6 +33,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "cgen": _GAN,
     "icarl": {"buffer": 20},
     "agem": {"buffer": 20},
+    "gdumb": {"buffer": 60},
+    "er": {"buffer": 20},
+    "er-ace": {"buffer": 20},
+    "der++": {"buffer": 20},
 }
 
 

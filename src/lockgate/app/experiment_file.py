@@ -25,6 +25,8 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(
             [f"{path} is of a run that was given objects in Python: {given}. Pass such to lockgate.run, not the file."]
         )
+    if "recipe" in values:  # its name in 0.1
+        values["preset"] = values.pop("recipe")
     return {"preset": DEFAULT, **upgraded(values)}
 
 

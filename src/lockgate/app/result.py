@@ -72,7 +72,8 @@ class Result:
 
     @property
     def task_incremental(self) -> Scores | None:
-        """Test accuracy with the task given: ``matrix``, ``average``, ``backward_transfer``, ``forgetting``."""
+        """Test accuracy with the task given: ``matrix``, ``average``, ``average_incremental``, ``backward_transfer``,
+        ``forgetting``."""
         return self._parsed.task_incremental if self._parsed else None
 
     @property
@@ -83,7 +84,12 @@ class Result:
     @property
     def history(self) -> list[dict[str, Any]]:
         """A flat row for each epoch and each task, in the order of events; ``pandas.DataFrame(result.history)``."""
-        return [dict(_row(record)) for record in self._records]
+        rows = [dict(_row(record)) for record in self._records]
+        for kind in ("task_incremental", "class_incremental"):
+            ends = [row for row in rows if kind in row]
+            for stages, row in enumerate(ends, 1):
+                row[f"{kind}.average_incremental"] = sum(end[kind] for end in ends[:stages]) / stages
+        return rows
 
     @property
     def gates(self) -> Mapping[str, tuple[Row, ...]]:
@@ -147,6 +153,8 @@ class Result:
         for name, scores in (("task given", self.task_incremental), ("no task given", self.class_incremental)):
             if scores is not None and scores.average is not None:
                 parts.append(f"{scores.average:.4f} {name}")
+        if self._parsed is not None and self._parsed.svm is not None:
+            parts.append(f"{self._parsed.svm:.4f} by an SVM on the stored images")
         if self.audit is not None:
             parts.append("audit passed" if self.audit.ok else "audit FAILED")
         return f"<Result {self.path}: {', '.join(parts)}>"

@@ -79,11 +79,15 @@ class Backbone(nn.Module):
             for group in self.channels:
                 group.route(task)
 
-    def _stream(self, last: Any, features: Tensor, task: int, gates: list[Tensor | None]) -> Stream:
+    def as_stream(self, last: Any, features: Tensor, task: int, gates: list[Tensor | None]) -> Stream:
         """The result of a pass: pooled features of layer ``last`` at full width, and the gates there were."""
         return Stream(last.spread(features, task), tuple(gate for gate in gates if gate is not None))
 
-    def _add(self, name: str, layer: nn.Module, source: int | None) -> int:
+    def add_layer(self, name: str, layer: nn.Module, source: int | None) -> int:
+        """Note a layer that was made by the layer factory, and return its index.
+
+        ``source``: the index of the layer whose outputs it reads; None: the image, or whatever has no gates.
+        """
         self.layers[name] = layer
         self.sources.append(source)
         return len(self.layers) - 1

@@ -20,12 +20,12 @@ class MLP(Backbone):
         width = config.width or 100
         self.fc1 = layer_factory.linear(math.prod(image_shape), width)
         self.fc2 = layer_factory.linear(width, width)
-        self._add("fc1", self.fc1, None)
-        self._add("fc2", self.fc2, 0)
+        self.add_layer("fc1", self.fc1, None)
+        self.add_layer("fc2", self.fc2, 0)
         self.channels = [Channels([self.fc1], [self.fc2], []), Channels([self.fc2], [], [])]
 
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) to features (B, width)."""
         x, gate1 = self.fc1(x.flatten(1), task, F.relu)
         x, gate2 = self.fc2(x, task, F.relu)
-        return self._stream(self.fc2, x, task, [gate1, gate2])
+        return self.as_stream(self.fc2, x, task, [gate1, gate2])

@@ -54,7 +54,7 @@ class ResNet(Backbone):
         width = config.width or 64
         self.stem = layer_factory.conv(image_shape[0], width, 3, padding=1, bias=False)
         self.stem_norm = layer_factory.norm(width)
-        last = self._add("stem", self.stem, None)
+        last = self.add_layer("stem", self.stem, None)
         stream = Channels([self.stem], [], [self.stem_norm])  # the residual stream of the current stage
         self.blocks = nn.ModuleList()
         c_in = width
@@ -69,17 +69,17 @@ class ResNet(Backbone):
 
     def _wire(self, name: str, block: BasicBlock, stream: Channels, source: int) -> tuple[Channels, int]:
         """Note who writes and who reads which channels; the residual stream's writers must widen together."""
-        inner = self._add(f"{name}.conv1", block.conv1, source)
+        inner = self.add_layer(f"{name}.conv1", block.conv1, source)
         stream.readers.append(block.conv1)
         self.channels.append(Channels([block.conv1], [block.conv2], [block.norm1]))
         if block.downsamples:
-            self._add(f"{name}.shortcut", block.shortcut, source)
+            self.add_layer(f"{name}.shortcut", block.shortcut, source)
             stream.readers.append(block.shortcut)
             self.channels.append(stream)
             stream = Channels([block.shortcut], [], [block.shortcut_norm])
         stream.writers.append(block.conv2)
         stream.norms.append(block.norm2)
-        return stream, self._add(f"{name}.conv2", block.conv2, inner)
+        return stream, self.add_layer(f"{name}.conv2", block.conv2, inner)
 
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) to features (B, 8 width)."""
@@ -88,4 +88,4 @@ class ResNet(Backbone):
         for block in self.blocks:
             x, more = block(x, task)
             gates += more
-        return self._stream(next(reversed(self.layers.values())), x.mean((2, 3)), task, gates)
+        return self.as_stream(next(reversed(self.layers.values())), x.mean((2, 3)), task, gates)

@@ -29,7 +29,7 @@ class SimpleCNN(Backbone):
         self.conv2 = layer_factory.conv(width, width, 3, padding=1)
         self.conv3 = layer_factory.conv(width, width, 3, padding=1)
         for index, name in enumerate(("conv1", "conv2", "conv3")):
-            self._add(name, getattr(self, name), index - 1 if index else None)
+            self.add_layer(name, getattr(self, name), index - 1 if index else None)
         self.channels = [
             Channels([self.conv1], [self.conv2], []),
             Channels([self.conv2], [self.conv3], []),
@@ -41,4 +41,4 @@ class SimpleCNN(Backbone):
         x, gate1 = self.conv1(x, task, _relu_pool)  # (B, width, H/2, W/2)
         x, gate2 = self.conv2(x, task, _relu_pool)  # (B, width, H/4, W/4)
         x, gate3 = self.conv3(x, task, F.relu)
-        return self._stream(self.conv3, x.mean((2, 3)), task, [gate1, gate2, gate3])
+        return self.as_stream(self.conv3, x.mean((2, 3)), task, [gate1, gate2, gate3])

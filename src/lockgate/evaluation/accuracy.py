@@ -111,7 +111,7 @@ def class_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | N
 def domain_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | None:
     """Test accuracy on each of some tasks that share their classes: the class right, whatever task it was found in.
 
-    The answer is the best of all (task, class) pairs, of which the class counts (van de Ven and Tolias 2019).
+    The answer is the best of all (task, class) pairs, of which the class counts.
     """
     found = without_task(learner, tasks)
     return None if found is None else found.class_found[inference_of(learner)]
@@ -120,8 +120,8 @@ def domain_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | 
 def summarise(matrix: Matrix) -> dict[str, Any]:
     """What a matrix of accuracies (row: after task i; column: on task j) comes to.
 
-    ``average`` is the mean of the last row, ``average_incremental`` that of all rows' means (Rebuffi et al. 2017).
-    ``backward_transfer`` is the mean over past tasks of last minus own
+    ``average`` is the mean of the last row; ``average_incremental`` the mean over rows of their means, the average
+    accuracy after each stage (Rebuffi et al. 2017). ``backward_transfer`` is the mean over past tasks of last minus own
     accuracy (Lopez-Paz and Ranzato 2017); ``forgetting`` of best minus last (Chaudhry et al. 2018). Both are None with
     fewer than two rows.
     """

@@ -186,8 +186,8 @@ def _require_plain(learner: Method) -> None:
     if not plain or type(learner).predict not in (Method.predict, SingleHead.predict):
         raise LockgateError(
             f"{type(learner).__name__} has no compiled form: only gated methods (ccgn, ccgn-episodic, ccgn-generative) "
-            "and plain networks with linear heads (finetune, joint, ewc-online, lwf, full-replay, agem, cgen) have. "
-            "Ask the learner itself."
+            "and plain networks with linear heads (finetune, joint, ewc-online, lwf, full-replay, agem, gdumb, er, "
+            "er-ace, der++, cgen) have. Ask the learner itself."
         )
 
 

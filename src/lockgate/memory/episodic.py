@@ -58,13 +58,18 @@ class EpisodicMemory(Memory):
         """Shrink what is kept of past tasks to its new share, and keep a random share of ``task``."""
         held = [torch.nonzero(self.task.cpu() == t).flatten() for t in range(task.id)]
         sizes = shares([*(len(index) for index in held), len(task.train)], self.capacity)
-        kept = [_some(index, size, rng) for index, size in zip(held, sizes, strict=False)]
+        labels = self.y.cpu()
+        kept = [index[self.chosen(labels[index], size, rng)] for index, size in zip(held, sizes, strict=False)]
         parts = [self.examples.batch(index.to(self.y.device)) for index in kept]
-        new = task.train.batch(_some(torch.arange(len(task.train)), sizes[-1], rng))
+        new = task.train.batch(self.chosen(task.train.y, sizes[-1], rng))
         device = self.y.device
         self.x = torch.cat([*(part.x for part in parts), new.x.to(device)])
         self.y = torch.cat([*(part.y for part in parts), new.y.to(device)])
         self.task = torch.cat([*(part.task for part in parts), new.task.to(device)])
+
+    def chosen(self, y: Tensor, count: int, rng: torch.Generator) -> Tensor:
+        """Which ``count`` of the images of a task, of labels ``y`` (N,), it keeps, in their order: any."""
+        return torch.randperm(len(y), generator=rng)[:count].sort().values
 
     def shown(self) -> Tensor | None:
         """A row of images for each task; white where it has fewer."""
@@ -107,8 +112,3 @@ def shares(available: Sequence[int], capacity: int) -> list[int]:
             sizes[t] += min(available[t] - sizes[t], max(each, 1))
         left = min(capacity, sum(available)) - sum(sizes)
     return sizes
-
-
-def _some(index: Tensor, count: int, rng: torch.Generator) -> Tensor:
-    """``count`` of ``index``, at random, in their order."""
-    return index[torch.randperm(len(index), generator=rng)[:count].sort().values]

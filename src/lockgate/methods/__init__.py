@@ -35,6 +35,16 @@ METHODS: Registry[type[Method]] = Registry(
         "agem": Entry(
             "lockgate.methods.agem:AGEM", "Keeps a few images and takes no step against their gradient (A-GEM)."
         ),
+        "gdumb": Entry(
+            "lockgate.methods.gdumb:GDumb", "Keeps a few images and trains a new network on them alone (GDumb)."
+        ),
+        "er": Entry("lockgate.methods.er:ER", "Keeps a few images and learns from them beside the new ones (replay)."),
+        "er-ace": Entry(
+            "lockgate.methods.er_ace:ERACE", "As er, but new images compete among the classes of their task only."
+        ),
+        "der++": Entry(
+            "lockgate.methods.derpp:DERPP", "Keeps images with their labels and what the network said of them (DER++)."
+        ),
         "dgm": Entry(
             "lockgate.methods.dgm.method:DGM",
             "One generator with a mask per task that grows; its critic classifies (DGM).",

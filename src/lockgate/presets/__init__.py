@@ -28,7 +28,10 @@ PRESETS: Registry[Preset] = Registry(
         "short": Entry(
             "lockgate.presets:short", "A few epochs a task, for CPUs; keeps free capacity for all tasks (default)."
         ),
-        "paper": Entry("lockgate.presets:paper", "The paper's table of hyperparameters, for GPUs."),
+        "paper": Entry("lockgate.presets:paper", "The paper's table of hyperparameters, for GPUs, with our seal."),
+        "printed": Entry(
+            "lockgate.presets:printed", "The paper to the letter, without anything of ours: it may forget."
+        ),
     },
 )
 
@@ -41,6 +44,11 @@ def short(method: str, dataset: str) -> Experiment:
 def paper(method: str, dataset: str) -> Experiment:
     """The paper's schedule for one of its four data sets."""
     return from_files("paper", method, dataset)
+
+
+def printed(method: str, dataset: str) -> Experiment:
+    """The paper to the letter: its schedule and its method, no seal."""
+    return from_files("printed", method, dataset)
 
 
 def from_files(preset: str, method: str, dataset: str) -> Experiment:

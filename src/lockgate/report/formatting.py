@@ -7,6 +7,8 @@ from lockgate.report.schema import Audit, Macs, Row, Scores, Summary
 ABSENT = "–"
 LOST = 0.0005  # below this, a drop in accuracy is not visible in three digits
 MIB = 2**20
+SVM = "SVM on the stored images"
+"""What is said beside a class-incremental number, where images are kept and small."""
 
 
 def score(value: float | None) -> str:

@@ -121,8 +121,10 @@ def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
         tiles.append(
             ("class-incremental", formatting.score(formatting.average(classes)), "average accuracy, task not given")
         )
+    if classes is not None and summary.svm is not None:
+        tiles.append((formatting.SVM, formatting.score(summary.svm), "task not given, no network at all"))
     if classes is not None and summary.inference:
-        tiles.reverse()
+        tiles = [*tiles[1:], tiles[0]]
         lost, lost_note = classes.forgetting, "class-incremental accuracy lost on past tasks"
         if summary.task_found:
             tiles.append(

@@ -43,7 +43,7 @@ class Scores:
     backward_transfer: float | None
     forgetting: float | None
     average_incremental: float | None = None
-    """The mean of the averages after each task."""
+    """Mean over stages of the average accuracy after each."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,8 @@ class Summary:
     audit: Audit | None
     environment: Mapping[str, str]
     command: str | None
+    svm: float | None = None
+    """Class-incremental average of an SVM on the stored images; None where there are none, or nobody asked."""
     domain_incremental: Scores | None = None
     """Where tasks share their classes: the class right, whatever task it was found in."""
     held_out: bool = False

@@ -17,6 +17,8 @@ def matrix_text(summary: Summary | Mapping[str, Any]) -> str:
     parts = [formatting.verdict(summary), _accuracy("Task-incremental accuracy", summary, summary.task_incremental)]
     if summary.class_incremental is not None:
         parts.append(_accuracy("Class-incremental accuracy", summary, summary.class_incremental))
+        if summary.svm is not None:
+            parts[-1] += f"\n{formatting.SVM}: {formatting.score(summary.svm)}"
     if summary.domain_incremental is not None:
         parts.append(_accuracy("Domain-incremental accuracy", summary, summary.domain_incremental))
     if summary.inference or summary.memory is not None:

@@ -27,6 +27,9 @@ FACTOR = {
     "lwf": 1.5,
     "icarl": 1.5,
     "agem": 2.0,
+    "er": 2.0,
+    "er-ace": 2.0,
+    "der++": 3.0,
     "cgen": 2.0,
     "dgm": 0.0,
 }

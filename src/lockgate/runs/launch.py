@@ -1,4 +1,4 @@
-"""Work in this process, or in one process per rank; what stops a rank reaches the caller as it would from here."""
+"""Work in one process per rank; what stops a rank reaches the caller as it would from here."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ Work = Callable[[Any], dict[str, Any]]
 """What each rank does, given its Fabric."""
 
 
-def launch(fabric: Any, devices: int, folder: Path, work: Work) -> dict[str, Any]:
-    """What ``work`` returns on the first of ``devices`` ranks."""
-    if devices == 1:
-        return work(fabric)
+def launch(fabric: Any, folder: Path, work: Work) -> dict[str, Any]:
+    """What ``work`` returns on the first rank."""
     left = folder / ".error.json"  # a process can leave text for another, no exception
     left.unlink(missing_ok=True)
     try:

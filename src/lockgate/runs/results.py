@@ -7,6 +7,7 @@ from typing import Any
 
 from lockgate.evaluation import accuracy, exactness, macs
 from lockgate.evaluation.features import StreamFeatures
+from lockgate.evaluation.svm import stored_images_svm
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import Auditable, memory_use, report_of
 from lockgate.scenario import Scenario
@@ -48,6 +49,7 @@ def outcome(
         ),
         "inference": open_.rows if open_ else None,
         "task_found": open_.task_found if open_ else None,
+        "svm": stored_images_svm(learner, seen, seed) if open_ else None,
         "memory": memory_use(learner),
         "capacity": [entry.to_dict() for entry in report.capacity],
         "gates": {layer: [round(share, 5) for share in shares] for layer, shares in report.fired.items()},
@@ -82,6 +84,8 @@ def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
     yield f"{on} accuracy, task given: {_row(record['task_incremental'])}"
     if record["class_incremental"]:
         yield f"{on} accuracy, no task given: {_row(record['class_incremental'])}"
+        if record["svm"] is not None:
+            yield f"an SVM on the stored images has {record['svm']:.4f} on average"
         yield f"{on} images put into the right task: {_row(record['task_found'])}"
     if record.get("domain_incremental"):
         yield f"{on} accuracy, the class alone: {_row(record['domain_incremental'])}"

@@ -86,7 +86,7 @@ def _launch(
 ) -> dict[str, Any]:
     """Do the work in this process, which holds the folder, or in one process per rank."""
     work = functools.partial(_work, experiment=experiment, scenario=scenario, folder=folder, start=start, given=given)
-    return launch(fabric, experiment.devices, folder.path, work)
+    return work(fabric) if experiment.devices == 1 else launch(fabric, folder.path, work)
 
 
 def _work(

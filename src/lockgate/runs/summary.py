@@ -44,6 +44,7 @@ def make_summary(
         "domain_incremental": None if None in class_alone else summarise(class_alone),
         "inference": _inference(ends),
         "task_found": None if None in without_task else [record["task_found"] for record in ends],
+        "svm": ends[-1].get("svm"),  # earlier versions did not ask
         "memory": ends[-1]["memory"],
         "capacity": _capacity(ends),
         "gates": _gates(ends),

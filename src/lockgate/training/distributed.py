@@ -31,6 +31,15 @@ def total(value: Tensor) -> Tensor:
     return value
 
 
+def gathered(value: Tensor) -> Tensor:
+    """``value`` of every rank, one after another along the first dimension; they are alike in shape."""
+    if not several():
+        return value
+    parts = [torch.empty_like(value, memory_format=torch.contiguous_format) for _ in range(world_size())]
+    dist.all_gather(parts, value.contiguous())
+    return torch.cat(parts)
+
+
 def barrier() -> None:
     """Wait until every rank has come here."""
     if several():

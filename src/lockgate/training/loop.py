@@ -109,7 +109,7 @@ class Fit:
         """The remaining steps of an epoch; returns the mean of each loss over the steps that had it."""
         seed, state, phase, trainable = self.experiment.seed, self.state, self.phase, self.trainable
         order = torch.randperm(len(phase.data), generator=generator(seed, "order", *phase.key, epoch))
-        trainable.epoch, trainable.steps = epoch, phase.steps
+        trainable.epoch, trainable.epochs, trainable.steps = epoch, phase.epochs, phase.steps
         trainable.train()
         for step in range(state.step, phase.steps):
             torch.manual_seed(derive(seed, "step", *phase.key, epoch, step, distributed.rank()))

@@ -27,14 +27,14 @@ class TrainableModule(nn.Module):
         super().__init__()
         self.epoch = 0
         """The epoch of the current phase; the loop sets these before each step."""
+        self.epochs = 0
+        """Epochs of the current phase."""
         self.steps = 0
         """Steps of one epoch."""
         self.step = 0
         """The step, counted from the start of the phase."""
         self.progress = 0.0
         """How far training is, from 0 to 1."""
-        self.first_selectable_epoch = 0
-        """Model selection looks at epochs from this one on."""
 
     def forward(self, batch: Batch) -> Losses:
         """The loss, under the name that DDP wraps."""
@@ -52,6 +52,11 @@ class TrainableModule(nn.Module):
 
     def after_step(self) -> None:
         """Change parameters, after the optimiser's step."""
+
+    @property
+    def first_selectable_epoch(self) -> int:
+        """Model selection looks at epochs from this one on."""
+        return 0
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Trainable parameters with their learning rates."""

@@ -42,7 +42,6 @@ class CCGN(Method):
         super().__init__(context)
         self.gated = gated_layers(self.backbone)
         self.first_widths = self.backbone.widths()
-        self.first_selectable_epoch = warmup_epochs(self.options)
         self.pruning = Pruning(self.options.prune)
         self._capacity: list[LayerCapacity] = []
         self._fired: dict[str, list[float]] = {}
@@ -73,16 +72,21 @@ class CCGN(Method):
     def loss(self, batch: Batch) -> Losses:
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
+        sparse = self.epoch >= self.first_selectable_epoch
         if self.training and self.pruning.due(self.step, self.steps):
-            sparse = self.epoch >= warmup_epochs(self.options)
             self.pruning.look(self.gated.values(), task, self.step, sparse, annealing)
             self.backbone.route([task])
         with annealed(self.backbone, task, annealing):
             stream = self.backbone(self.input(batch.x), task)
         head = cast(nn.Linear, self.heads[task])
         class_loss = self.cross_entropy(head(stream.features), batch.y)
-        lambda_s = sparsity_coefficient(self.options, self.epoch, class_loss, head.out_features, self.training)
-        return objective(class_loss, stream.gates, None if annealing else lambda_s)
+        lambda_s = sparsity_coefficient(self.options, class_loss, head.out_features, self.training)
+        return objective(class_loss, stream.gates, lambda_s if sparse and not annealing else None)
+
+    @property
+    def first_selectable_epoch(self) -> int:
+        """Before the sparsity objective sets in all gates are open: those epochs are no candidates."""
+        return warmup_epochs(self.options, self.epochs)
 
     def after_backward(self) -> None:
         """Locked filters get no gradient."""

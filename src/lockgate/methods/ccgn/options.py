@@ -17,8 +17,8 @@ class CCGNOptions:
     sparsity: float = option(1.0, "Coefficient lambda_s of the sparsity objective (Eq. 5). Paper: 0.5 or 1.", ge=0)
     sparsity_warmup: int | Literal["loss"] = option(
         1,
-        "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: after one epoch it grows as the "
-        "class loss falls below chance, so that gates close as the task is learnt, and not before.",
+        "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: after a fifth of the epochs it "
+        "grows as the class loss falls below chance, so that gates close as the task is learnt, and not before.",
         ge=0,
     )
     gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)

@@ -19,20 +19,23 @@ def is_annealing(options: CCGNOptions, progress: float) -> bool:
     return progress >= 1 - options.anneal
 
 
-def warmup_epochs(options: CCGNOptions) -> int:
-    """Epochs in which the sparsity objective takes no part; they are no candidates of model selection either."""
-    return 1 if options.sparsity_warmup == "loss" else options.sparsity_warmup
+WARMUP = 0.2
+"""Share of a task's epochs in which the sparsity objective takes no part, where the class loss decides how much."""
 
 
-def sparsity_coefficient(
-    options: CCGNOptions, epoch: int, class_loss: Tensor, classes: int, training: bool
-) -> float | Tensor | None:
-    """lambda_s of Eq. 5 at this point of the task; None while it takes no part.
+def warmup_epochs(options: CCGNOptions, epochs: int) -> int:
+    """Of so many epochs of a task, those in which the sparsity objective takes no part.
+
+    They are no candidates of model selection either: all gates are open.
+    """
+    return max(1, round(WARMUP * epochs)) if options.sparsity_warmup == "loss" else options.sparsity_warmup
+
+
+def sparsity_coefficient(options: CCGNOptions, class_loss: Tensor, classes: int, training: bool) -> float | Tensor:
+    """lambda_s of Eq. 5 once the sparsity objective takes part.
 
     Held-out data are judged by the whole of it: an epoch that learnt less must not look sparser for it.
     """
-    if epoch < warmup_epochs(options):
-        return None
     if options.sparsity_warmup == "loss" and training:
         return options.sparsity * below_chance(class_loss, classes)
     return options.sparsity
