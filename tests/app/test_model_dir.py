@@ -110,7 +110,7 @@ def test_a_model_opens_as_something_that_answers(two: Path) -> None:
 
 
 def test_the_model_keeps_probes_of_every_class_and_no_other_test_image(two: Path) -> None:
-    for known, kept in read_model(two).kept():
+    for known, kept in read_model(two).probes():
         assert len(kept) <= 6
         assert set(kept.y.tolist()) == set(range(len(known)))
     assert read_model(two).tasks[1].images == (30, 10)
@@ -132,7 +132,7 @@ def test_without_probes_the_audit_compares_tensors_only_and_says_so(tmp_path: Pa
     model = tmp_path / "model"
     for name in ("pets", "tools"):
         teach(model, task_folders / name, probes=0)
-    assert all(len(kept) == 0 for _, kept in read_model(model).kept())
+    assert all(len(kept) == 0 for _, kept in read_model(model).probes())
     verdict = audit_run(model)
     assert (verdict.ok, verdict.logits) == (True, 0)
     assert "no probe images are kept" in verdict.text()

@@ -45,7 +45,7 @@ def test_a_mapping_is_read_like_a_file():
 
 def test_nothing_forgotten_is_said_only_after_an_audit(make_run):
     def outcome(**changes):
-        return formatting.outcome(load.read(make_run(**changes)).summary)
+        return formatting.headline(load.read(make_run(**changes)).summary)
 
     kept = {"matrix": [[0.9], [0.9, 0.8]], "average": 0.85, "forgetting": 0.0}
     assert outcome() == "0.972 average, nothing forgotten: audit passed"
@@ -76,7 +76,7 @@ def test_words():
 
 def test_a_method_that_finds_the_task_is_judged_by_that_first(make_episodic):
     def outcome(**changes):
-        return formatting.outcome(load.read(make_episodic(**changes)).summary)
+        return formatting.headline(load.read(make_episodic(**changes)).summary)
 
     head = "0.779 class-incremental average; 0.972 with the task given"
     whole = f"{head}; right task 0.788; 500 images, 0.37 MiB kept; audit passed"
@@ -129,10 +129,10 @@ def test_no_kind_of_inference_wins_by_less_than_can_be_seen(make_episodic):
 
 def test_the_kind_that_answered_is_named_only_where_one_did(make_episodic):
     summary = load.read(make_episodic()).summary
-    assert formatting.answering(summary) == "argmax"
+    assert formatting.inference_used(summary) == "argmax"
     same = {"argmax": summary.inference["argmax"], "joint": summary.inference["argmax"]}
-    assert formatting.answering(replace(summary, inference=same)) is None
-    assert formatting.answering(replace(summary, class_incremental=summary.inference["joint"])) == "joint"
+    assert formatting.inference_used(replace(summary, inference=same)) is None
+    assert formatting.inference_used(replace(summary, class_incremental=summary.inference["joint"])) == "joint"
 
 
 def test_sizes_are_in_mebibytes():

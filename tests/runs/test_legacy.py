@@ -63,7 +63,8 @@ def test_a_changed_filter_is_found_in_an_old_run_too(old: Path) -> None:
 def test_a_finished_run_that_is_resumed_says_the_same(old: Path) -> None:
     said = json.loads((old / "ccgn-episodic" / "summary.json").read_text())
     now = resume(old / "ccgn-episodic")["class_incremental"]
-    assert {key: now[key] for key in said["class_incremental"]} == said["class_incremental"]
+    assert now.pop("average_incremental") > 0, "which earlier versions did not say"
+    assert now == said["class_incremental"]
 
 
 def test_a_model_learns_one_more_task_and_keeps_its_answers(old: Path, tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ from typing import Any, Literal
 from lockgate.config import Experiment, gather, leaves, merge
 from lockgate.data.task_images import ImageStats
 from lockgate.errors import ConfigError
-from lockgate.methods import METHODS as LEARNERS
+from lockgate.methods import METHODS
 from lockgate.presets import short
 from lockgate.runs.build import experiment_from
 from lockgate.scenario.incremental import class_weights
 
-Memory = Literal["none", "episodic", "generative"]
-METHODS: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic", "generative": "ccgn-generative"}
+MemoryKind = Literal["none", "episodic", "generative"]
+METHOD_OF_MEMORY: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic", "generative": "ccgn-generative"}
 
 LARGEST, SMALLEST, STEP = 32, 8, 4
 """Sides of images, in pixels."""
@@ -45,7 +45,7 @@ _RESNET: dict[str, Any] = {"gate_lr": 5.0, "anneal": 0.35, "open_bias": 2.5}
 class UserSettings:
     """What the user asked for; None: choose. The first task fixes all but epochs, batch and device."""
 
-    memory: Memory | None = None
+    memory: MemoryKind | None = None
     size: int | None = None
     backbone: str | None = None
     width: int | None = None
@@ -82,11 +82,11 @@ def checked(settings: UserSettings) -> UserSettings:
 
 def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment:
     """The experiment of a new model."""
-    if settings.memory is not None and settings.memory not in METHODS:
-        raise ConfigError([f"'memory' must be one of {', '.join(METHODS)}. Got {settings.memory!r} instead."])
+    if settings.memory is not None and settings.memory not in METHOD_OF_MEMORY:
+        raise ConfigError([f"'memory' must be one of {', '.join(METHOD_OF_MEMORY)}. Got {settings.memory!r} instead."])
     memory = "episodic" if settings.memory is None else settings.memory
     _refuse_keep(settings, memory)
-    method = METHODS[memory]
+    method = METHOD_OF_MEMORY[memory]
     values = short(method, "folder").to_dict()
     # None is the only word for "choose": a 0 is a setting too, which the bounds of the config refuse.
     backbone = "simple_cnn" if settings.backbone is None else settings.backbone
@@ -127,7 +127,7 @@ def _refuse_keep(settings: UserSettings, memory: str) -> None:
 
 def refuse_changes(settings: UserSettings, model: Experiment) -> None:
     """Raise for settings that differ from what the first task fixed."""
-    memory = next(name for name, method in METHODS.items() if method == model.method)
+    memory = next(name for name, method in METHOD_OF_MEMORY.items() if method == model.method)
     fixed: dict[str, tuple[Any, Any]] = {
         "memory": (settings.memory, memory),
         "size": (settings.size, model.data.image_size),
@@ -137,7 +137,7 @@ def refuse_changes(settings: UserSettings, model: Experiment) -> None:
         "seed": (settings.seed, model.seed),
     }
     problems: list[str] = []
-    known = asdict(gather(LEARNERS[model.method].Options, settings.options, "options.", problems))
+    known = asdict(gather(METHODS[model.method].Options, settings.options, "options.", problems))
     wanted, now = dict(leaves(known)), dict(leaves(model.options))
     given = [name for name, _ in leaves(settings.options) if name in wanted]
     fixed |= {f"options.{name}": (wanted[name], now.get(name)) for name in given}
@@ -180,10 +180,10 @@ def describe(
         lines.append(f"  images: resized to {size}x{size}, {'grey' if grey else 'colour'}; fixed for this model")
         width = f" {schedule.model.width} wide" if schedule.model.width else ""
         lines.append(f"  network: {schedule.backbone}{width}, method {schedule.method}; fixed for this model")
-        if schedule.method == METHODS["episodic"]:
+        if schedule.method == METHOD_OF_MEMORY["episodic"]:
             kept = schedule.options["buffer"]
             lines.append(f"  memory: up to {kept} of your images are kept inside the model, to tell tasks apart")
-        if schedule.method == METHODS["none"]:
+        if schedule.method == METHOD_OF_MEMORY["none"]:
             lines.append("  memory: none, so you must say the task when you ask")
     lines.append(f"  schedule: {schedule.epochs} epochs, {schedule.optim.batch_size} images a step")
     if class_weights(counts):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
-from lockgate.app.auto_config import Memory, UserSettings
+from lockgate.app.auto_config import MemoryKind, UserSettings
 from lockgate.app.copying import save_copy
 from lockgate.app.estimator import Estimator
 from lockgate.app.inputs import Images, Labels, as_array, labelled
@@ -54,7 +54,7 @@ class ContinualClassifier(Estimator):
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        memory: Memory | None = None,
+        memory: MemoryKind | None = None,
         keep: int | None = None,
         size: int | None = None,
         backbone: str | None = None,

@@ -40,7 +40,7 @@ def export_run(
     trained = open_trained(run)
     if isinstance(task, str):
         task = trained.task_id(task)
-    network = answering(trained, task)
+    network = answering_network(trained, task)
     tests = trained.tests if task is None else trained.tests[task : task + 1]
     images = torch.cat([test.x for test in tests])
     if not len(images):
@@ -74,7 +74,7 @@ def _remedy(agreement: Agreement) -> str:
     )
 
 
-def answering(trained: Trained, task: int | None) -> nn.Module:
+def answering_network(trained: Trained, task: int | None) -> nn.Module:
     """The compiled network, images to scores; refused where the learner has no such answer."""
     count = len(trained.learner.heads)
     if task is not None and not 0 <= task < count:

@@ -32,7 +32,7 @@ def inspect_model(path: Path) -> dict[str, Any]:
 def _task(model: Model, record: dict[str, Any]) -> dict[str, Any]:
     known = model.tasks[record["task"]]
     macs = record["macs"]["by_task"][-1]
-    probes = len(model.kept()[record["task"]][1])
+    probes = len(model.probes()[record["task"]][1])
     return {
         "name": known.name,
         "classes": list(known.classes),

@@ -46,7 +46,7 @@ def learn(
             experiment = model.experiment
         else:
             experiment = auto_config.first(settings, task_images.stats(), torch.get_num_threads())
-        _refuse_known(model, task_images, name, experiment.method == auto_config.METHODS["none"])
+        _refuse_known(model, task_images, name, experiment.method == auto_config.METHOD_OF_MEMORY["none"])
         data = task_images.read(experiment.data.image_size, experiment.data.greyscale)
         counts = tuple(np.bincount(data.y, minlength=len(task_images.classes)).tolist())
         share = experiment.scenario.held_out

@@ -118,7 +118,7 @@ class Model:
         load_end(learner, self.end, self.experiment)
         return learner.eval()
 
-    def kept(self) -> list[tuple[tuple[str, ...], Examples]]:
+    def probes(self) -> list[tuple[tuple[str, ...], Examples]]:
         """For every task, the names of its classes and its probes."""
         state = self.end.tensors("probes") or {}
         parts = (Examples(*(state[f"{t}.{part}"] for part in PARTS)) for t in range(len(self.tasks)))
@@ -126,7 +126,7 @@ class Model:
 
     def probed(self) -> tuple[Task, ...]:
         """The tasks, each with its probes as test images."""
-        return past_tasks(self.kept())
+        return past_tasks(self.probes())
 
     def records(self) -> list[dict[str, Any]]:
         """The record of every task; one of a task that was not finished does not count."""
@@ -169,7 +169,7 @@ def learn_task(
     ``experiment`` is the model's own, with this task's schedule. A task that was stopped goes on where it stood if it
     is the same to the last pixel; any other drops what was left of it.
     """
-    before = model.kept() if model else []
+    before = model.probes() if model else []
     scenario = grow(before, data, new.classes, experiment.scenario.held_out, probes, experiment.seed)
     digest = _digest(experiment, data, new, probes)
     kept = [*(examples for _, examples in before), scenario.tasks[-1].audit_images]

@@ -84,7 +84,7 @@ def right_task(summary: Summary) -> float | None:
     return mean(summary.task_found[-1]) if summary.task_found else None
 
 
-def kept(summary: Summary) -> str:
+def images_kept(summary: Summary) -> str:
     """What stands for past tasks: `500 images`, `generators`."""
     if summary.memory is None or not summary.memory.bytes:
         return "nothing"
@@ -94,7 +94,7 @@ def kept(summary: Summary) -> str:
 
 def memory(summary: Summary) -> str:
     """What is kept of past tasks, and its size."""
-    return f"{kept(summary)}, {mebibytes(summary.memory.bytes if summary.memory else 0)}"
+    return f"{images_kept(summary)}, {mebibytes(summary.memory.bytes if summary.memory else 0)}"
 
 
 def winner(summary: Summary) -> str:
@@ -106,7 +106,7 @@ def winner(summary: Summary) -> str:
     return f"{kind} wins by {score(best - second)}" if best - second >= LOST else "no difference"
 
 
-def answering(summary: Summary) -> str | None:
+def inference_used(summary: Summary) -> str | None:
     """The kind of inference that the class-incremental numbers come from; `None` where that cannot be told."""
     same = [kind for kind, scores in summary.inference.items() if scores == summary.class_incremental]
     return same[0] if len(same) == 1 else None
@@ -115,7 +115,7 @@ def answering(summary: Summary) -> str | None:
 def kinds(summary: Summary) -> str:
     """Class-incremental average by every kind of inference, which one wins, and which one was used elsewhere."""
     said = ", ".join(f"{kind} {score(average(scores))}" for kind, scores in summary.inference.items())
-    wins, used = winner(summary), answering(summary)
+    wins, used = winner(summary), inference_used(summary)
     return said + (f": {wins}" if wins else "") + (f" (the matrix above is of {used})" if used else "")
 
 
@@ -127,7 +127,7 @@ def compared(audit: Audit) -> str:
     )
 
 
-def outcome(summary: Summary) -> str:
+def headline(summary: Summary) -> str:
     """What came of it. "Nothing forgotten" is only ever said on the word of an audit, never because accuracy held.
 
     It is not said at all of a method that finds the task by itself: how it does so goes on changing with each task.
@@ -155,4 +155,4 @@ def outcome(summary: Summary) -> str:
 
 def verdict(summary: Summary) -> str:
     """The run in one sentence."""
-    return f"{subject(summary)}: {outcome(summary)}"
+    return f"{subject(summary)}: {headline(summary)}"

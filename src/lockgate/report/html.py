@@ -133,7 +133,7 @@ def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
     if lost is not None and not summary.at_once:
         tiles.append(("forgetting", formatting.change(lost).lstrip("+"), lost_note))
     if summary.memory is not None:
-        tiles.append(("memory", formatting.mebibytes(summary.memory.bytes), f"{formatting.kept(summary)} kept"))
+        tiles.append(("memory", formatting.mebibytes(summary.memory.bytes), f"{formatting.images_kept(summary)} kept"))
     if summary.capacity:
         used, width = sum(x.used for x in summary.capacity), sum(x.width for x in summary.capacity)
         tiles.append(("capacity", formatting.share(used, width), f"{used:,} of {width:,} filters in use"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lockgate.errors import RunFolderError
-from lockgate.report.schema import Audit, Epoch, Layer, Macs, Memory, Picture, Row, Run, Scores, Stage, Summary
+from lockgate.report.schema import Audit, Epoch, Layer, Macs, MemoryUse, Picture, Row, Run, Scores, Stage, Summary
 
 FORMAT = 1
 NEEDED = ("method", "dataset", "seed", "tasks", "seconds", "task_incremental")
@@ -83,7 +83,7 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         class_incremental=None if classes is None else _scores(classes),
         inference={str(kind): _scores(scores) for kind, scores in (given.get("inference") or {}).items()},
         task_found=() if found is None else _matrix(found),
-        memory=None if memory is None else Memory(int(memory["images"]), int(memory["bytes"])),
+        memory=None if memory is None else MemoryUse(int(memory["images"]), int(memory["bytes"])),
         capacity=tuple(map(_layer, capacity.get("layers") or ())),
         gates={str(name): tuple(map(_row, rows)) for name, rows in (given.get("gates") or {}).items()},
         macs=None if macs is None else _macs(macs),

@@ -80,7 +80,7 @@ class Macs:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """What is kept of past tasks: real images, or none and then generators; bytes as the paper counts them."""
 
     images: int
@@ -113,7 +113,7 @@ class Summary:
     class_incremental: Scores | None
     inference: Mapping[str, Scores]
     task_found: tuple[Row, ...]
-    memory: Memory | None
+    memory: MemoryUse | None
     capacity: tuple[Layer, ...]
     gates: Mapping[str, tuple[Row, ...]]
     macs: Macs | None

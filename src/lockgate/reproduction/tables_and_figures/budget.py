@@ -9,7 +9,7 @@ from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, preset
 from lockgate.reproduction.tables_and_figures.episodic import experiment
 from lockgate.reproduction.tables_and_figures.generative import SMALL_GANS
 
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     **{
         f"Em{n}": ("ccgn-episodic", {"buffer": size})
         # Em5 has as many bytes as the generators: 11,000 images of 32 x 32 x 3.
@@ -25,7 +25,7 @@ def lines(schedule: Schedule) -> list[Line]:
     made = []
     for dataset in (*BUDGET, "mnist"):
         published = BUDGET.get(dataset, {})
-        for row, (method, options) in METHODS.items():
+        for row, (method, options) in ROWS.items():
             printed = published.get(row)
             if printed is None and dataset != "mnist":
                 continue  # the paper has no DGM on CIFAR-10

@@ -6,7 +6,7 @@ from lockgate.reproduction.paper_numbers import CONDITIONAL
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, preset, without_task
 from lockgate.reproduction.tables_and_figures.generative import SMALL_GANS
 
-METHODS = {"C-Gen": "cgen", "ours": "ccgn-generative"}
+ROWS = {"C-Gen": "cgen", "ours": "ccgn-generative"}
 
 
 def lines(schedule: Schedule) -> list[Line]:
@@ -21,7 +21,7 @@ def lines(schedule: Schedule) -> list[Line]:
             without_task,
         )
         for dataset in (*CONDITIONAL, "mnist")
-        for row, method in METHODS.items()
+        for row, method in ROWS.items()
     ]
 
 

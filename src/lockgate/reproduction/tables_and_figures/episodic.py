@@ -8,7 +8,7 @@ from lockgate.config import Experiment
 from lockgate.reproduction.paper_numbers import BUFFERS, EPISODIC
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, preset, without_task
 
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "Full replay": ("full-replay", {}),
     "A-GEM": ("agem", {}),
     "iCaRL-rand": ("icarl", {"selection": "random"}),
@@ -30,7 +30,7 @@ def lines(schedule: Schedule) -> list[Line]:
     """A line for every method, data set and capacity; full replay keeps everything, whatever C."""
     made = []
     for dataset, published in EPISODIC.items():
-        for row, (method, options) in METHODS.items():
+        for row, (method, options) in ROWS.items():
             for buffer, value in zip(BUFFERS, published[row], strict=True):
                 kept = {} if method == "full-replay" else {"buffer": buffer}
                 chosen = experiment(schedule, method, dataset, {**options, **kept})

@@ -7,7 +7,7 @@ from typing import Any
 from lockgate.reproduction.paper_numbers import GENERATIVE
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, preset, without_task
 
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "DGMw": ("dgm", {"variant": "w"}),
     "DGMa": ("dgm", {"variant": "a"}),
     "ours": ("ccgn-generative", {}),
@@ -18,7 +18,7 @@ def lines(schedule: Schedule) -> list[Line]:
     """A line for every method and data set."""
     made = []
     for dataset, published in GENERATIVE.items():
-        for row, (method, options) in METHODS.items():
+        for row, (method, options) in ROWS.items():
             chosen = preset(schedule, method, dataset, options=options)
             made.append(Line(dataset, row, ("accuracy",), (published[row],), chosen, without_task))
     return made

@@ -7,7 +7,7 @@ from lockgate.reproduction.paper_numbers import TASK_INCREMENTAL
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, names, preset, task_by_task
 from lockgate.reproduction.results import AVERAGE
 
-METHODS = {
+ROWS = {
     "Joint (UB)": "joint",
     "finetune": "finetune",
     "EWC-On": "ewc-online",
@@ -43,7 +43,7 @@ def lines(schedule: Schedule) -> list[Line]:
             task_by_task,
         )
         for dataset, published in TASK_INCREMENTAL.items()
-        for row, method in METHODS.items()
+        for row, method in ROWS.items()
     ]
 
 
