@@ -47,12 +47,21 @@ class DataConfig:
 class ScenarioConfig:
     """How a data set becomes a sequence of tasks."""
 
-    class_order: Literal["consecutive", "random"] = option(
-        "consecutive", "Classes in their own order, or shuffled by `order_seed`."
+    class_order: Literal["consecutive", "random"] | int = option(
+        "consecutive",
+        "Classes in their own order, shuffled by `order_seed`, or by a number as in iCaRL and PyCIL (1993).",
+        ge=0,
+        le=2**32 - 1,
     )
-    order_seed: int = option(0, "Seed of the random class order.", ge=0)
+    order_seed: int = option(0, "Seed of the random class order, and of `permuted` pixels.", ge=0)
     per_class: int = option(0, "Training images of each class to use, held-out ones included; 0: all.", ge=0)
     held_out: float = option(0.1, "Share of each task's training images held out for validation.", gt=0, lt=0.9)
+    kind: Literal["classes", "permuted", "rotated"] = option(
+        "classes", "What a task has of its own: its classes; or, all classes shared, the order or the angle of pixels."
+    )
+    evaluate: Literal["test", "held_out"] = option(
+        "test", "Which images accuracy is of; with held_out, to choose settings, test images are not even read."
+    )
 
 
 @dataclass(frozen=True)

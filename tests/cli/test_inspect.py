@@ -34,7 +34,7 @@ def test_evaluation_agrees_with_the_summary(command: Command, request: pytest.Fi
     code, out, err = command("evaluate", run, "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
-    assert set(found) == {"task_incremental", "class_incremental"}
+    assert set(found) == {"task_incremental", "class_incremental", "domain_incremental"}
     _, text, _ = command("evaluate", run)
     lines = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
     for setting, row in found.items():

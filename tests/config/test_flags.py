@@ -33,6 +33,8 @@ WORDS: dict[str, tuple[str, Any]] = {
     "scenario.order_seed": ("9", 9),
     "scenario.per_class": ("40", 40),
     "scenario.held_out": ("0.25", 0.25),
+    "scenario.kind": ("rotated", "rotated"),
+    "scenario.evaluate": ("held_out", "held_out"),
     "model.width": ("16", 16),
     "model.blocks": ("[2, 2, 2, 1]", [2, 2, 2, 1]),
     "model.init": ("torch", "torch"),
@@ -96,6 +98,17 @@ def test_each_field_has_a_flag_that_sets_it_and_nothing_else(name: str, spelling
     defaults = leaves(Experiment().to_dict())
     changed = leaves(build(Experiment, merge(Experiment().to_dict(), nested)).to_dict())
     assert {key: v for key, v in changed.items() if v != defaults[key]} == {name: value}
+
+
+def test_a_class_order_can_be_a_number() -> None:
+    given = given_by("--scenario.class_order", "1993")
+    assert build(Experiment, given).scenario.class_order == 1993
+
+
+@pytest.mark.parametrize("word", ["-1", "4294967296", "sorted", "1.5", "true"])
+def test_a_class_order_that_is_no_seed_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=r"scenario\.class_order"):
+        build(Experiment, given_by(f"--scenario.class_order={word}"))
 
 
 def test_flags_not_given_leave_nothing_behind() -> None:

@@ -27,7 +27,7 @@ def folder(kept: Path) -> Path:
 
 def raises(folder: Path, pattern: str):
     with pytest.raises(DataError, match=pattern) as caught:
-        dataset.read(folder, DataConfig())
+        _ = dataset.read(folder, DataConfig()).test.x
     assert str(folder) in str(caught.value)
 
 

@@ -26,7 +26,7 @@ def write(root: Path, classes: int) -> Path:
 
 def raises(folder: Path | None, pattern: str, config: DataConfig | None = None):
     with pytest.raises(DataError, match=pattern):
-        imagenet50.read(folder, config or DataConfig())
+        _ = imagenet50.read(folder, config or DataConfig()).test.x
 
 
 @pytest.mark.parametrize("place", imagenet50.FOLDERS)

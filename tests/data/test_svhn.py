@@ -32,7 +32,7 @@ def write(folder: Path, name: str, x: np.ndarray, y: np.ndarray, compressed: boo
 
 def raises(folder: Path, pattern: str):
     with pytest.raises(DataError, match=pattern) as caught:
-        svhn.read(folder, DataConfig())
+        _ = svhn.read(folder, DataConfig()).test.x
     assert str(folder) in str(caught.value)
 
 

@@ -6,6 +6,8 @@ import dataclasses
 
 import pytest
 
+from lockgate import presets
+from lockgate.cli.main import main
 from lockgate.methods import METHODS
 from lockgate.presets import paper, short
 
@@ -45,3 +47,19 @@ def test_images_of_baselines_that_learn_from_a_memory_vary_as_ours_do(method, da
     else:
         assert dataclasses.replace(theirs, images=ours.images) == ours
         assert theirs.active
+
+
+def test_a_preset_names_the_file_its_settings_come_from(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(presets, "FOLDER", tmp_path)
+    (tmp_path / "short").mkdir()
+    values = "all: {epochs: 3}\nhat: {epochs: 4}\n"
+    (tmp_path / "short" / "mnist.yaml").write_text("source: results/select/mnist\n" + values)
+    (tmp_path / "short" / "svhn.yaml").write_text("source: {hat: a/hat.yaml, lwf: a/lwf.yaml}\n" + values)
+    (tmp_path / "short" / "default.yaml").write_text(values)
+    assert (short("hat", "mnist").epochs, short("lwf", "svhn").epochs) == (4, 3)
+    assert presets.sources("short") == {
+        "mnist": "results/select/mnist",
+        "svhn": "a/hat.yaml (hat), a/lwf.yaml (lwf)",
+    }
+    assert main(["list", "presets"]) == 0
+    assert "mnist: chosen by results/select/mnist" in capsys.readouterr().out

@@ -123,7 +123,10 @@ def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
     def tests() -> tuple[Examples, ...]:
         return tuple(task.test for task in build_scenario(experiment, objects).tasks[: len(classes)])
 
-    return Trained(learner.eval(), tuple(" ".join(names) for names in classes), classes, tests)
+    names = [" ".join(names) for names in classes]
+    if len(set(names)) < len(names):  # tasks that share their classes
+        names = [f"{name} ({t})" for t, name in enumerate(names)]
+    return Trained(learner.eval(), tuple(names), classes, tests)
 
 
 def trained_model(model: Model) -> Trained:

@@ -26,9 +26,18 @@ def _list(parsed: argparse.Namespace) -> int:
         print(f"{kind}:")
         for name in registry:
             print(f"  {name:16} {registry.summary(name)}")
+            for line in _sources(name) if kind == "presets" else ():
+                print(f"  {'':16} {line}")
         for note in registry.shadowed():
             print(f"  ({note})")
     return 0
+
+
+def _sources(preset: str) -> list[str]:
+    """Where the settings of a preset's files come from, where they say so."""
+    from lockgate.presets import sources
+
+    return [f"{dataset}: chosen by {source}" for dataset, source in sources(preset).items()]
 
 
 def _list_options(method: str) -> int:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lockgate.cli import flags, listing, model, reproduce, run
+from lockgate.cli import flags, listing, model, reproduce, run, select
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.training.stopping import STOPPED, asked_to_stop
 from lockgate.version import __version__
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         plain, options = flags.take_options(arguments)
         parsed, unknown = parser.parse_known_args(plain)
-        if parsed.command not in ("run", "learn"):
+        if parsed.command not in ("run", "learn", "select"):
             unknown += [f"--options.{name}" for name in options]
         flags.refuse(unknown, commands[parsed.command])
         parsed.options, parsed.typed = options, shlex.join(["lockgate", *map(str, arguments)])
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _remedy(command: str, parsed: argparse.Namespace | None) -> str:
     """How to go on with a command that was stopped; nothing where there is nothing to go on with."""
     folder = getattr(parsed, "folder", None) if command == "run" else getattr(parsed, "run", None)
-    remedies = {"learn": "give the same command again", "reproduce": "give the same command again"}
+    remedies = dict.fromkeys(("learn", "reproduce", "select"), "give the same command again")
     if command in ("run", "resume") and folder is not None and (folder / "config.yaml").is_file():
         remedies[command] = f"continue with `{shlex.join(['lockgate', 'resume', str(folder)])}`"
     return f" Nothing is lost: {remedies[command]}." if command in remedies else ""
@@ -57,7 +57,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     parser.add_argument("--version", action="version", version=f"lockgate {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    for part in (run, reproduce, model, listing):
+    for part in (run, reproduce, select, model, listing):
         part.add(commands)
     return parser, commands.choices
 

@@ -119,6 +119,7 @@ def _evaluate(parsed: argparse.Namespace) -> int:
     result: dict[str, Any] = {
         "task_incremental": accuracy.task_incremental(learner, seen),
         "class_incremental": accuracy.class_incremental(learner, seen),
+        "domain_incremental": accuracy.domain_incremental(learner, seen) if scenario.shares_classes else None,
     }
     if parsed.json:
         print(json.dumps(result))

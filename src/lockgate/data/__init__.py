@@ -20,6 +20,10 @@ DATASETS: Registry[Reader] = Registry(
         "mnist": Entry("lockgate.data.mnist:read", "70,000 handwritten digits, 28x28 grey."),
         "svhn": Entry("lockgate.data.svhn:read", "99,289 cropped street-view house numbers, 32x32 colour."),
         "cifar10": Entry("lockgate.data.cifar10:read", "60,000 photographs of ten kinds of things, 32x32 colour."),
+        "cifar100": Entry("lockgate.data.cifar100:read", "60,000 photographs of a hundred kinds, 32x32 colour."),
+        "tiny_imagenet": Entry(
+            "lockgate.data.tiny_imagenet:read", "110,000 images of 200 ILSVRC classes, 64x64; you bring the images."
+        ),
         "imagenet50": Entry(
             "lockgate.data.imagenet50:read", "50 ILSVRC classes resized to 32x32; you bring the images."
         ),

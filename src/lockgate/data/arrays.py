@@ -1,7 +1,9 @@
-"""What every reader returns: uint8 images and integer labels as numpy arrays."""
+"""What every reader returns: uint8 images and integer labels as numpy arrays, the test images unread until wanted."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,28 @@ class Arrays:
     y: npt.NDArray[np.int64]  # (N,), 0 .. classes-1
 
 
+class UnreadArrays(Arrays):
+    """A split that is read when it is first looked at: test files that nobody asks for are never opened."""
+
+    def __init__(self, read: Callable[[], Arrays]) -> None:
+        object.__setattr__(self, "_read", read)
+
+    @functools.cached_property
+    def _arrays(self) -> Arrays:
+        read: Callable[[], Arrays] = self.__dict__["_read"]
+        return read()
+
+    @property
+    def x(self) -> npt.NDArray[np.uint8]:
+        """Images (N, C, H, W)."""
+        return self._arrays.x
+
+    @property
+    def y(self) -> npt.NDArray[np.int64]:
+        """Labels (N,)."""
+        return self._arrays.y
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A named data set with the names of its classes, in label order."""
@@ -24,3 +48,4 @@ class Dataset:
     classes: tuple[str, ...]
     train: Arrays
     test: Arrays
+    """Never looked at in a scenario that is evaluated on held-out images."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Dataset
+from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
 from lockgate.data.images import class_folders, read_split
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
@@ -19,15 +19,23 @@ def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     if base is None:
         raise DataError(f"The data set 'folder' needs a folder. Pass --data-dir DIR (or set {ENVIRONMENT}): {LAYOUT}.")
     train, test = base / "train", base / "test"
-    for split in (train, test):
-        if not split.is_dir():
-            raise DataError(f"There is no folder {split}. Wanted: {LAYOUT}, with the same classes in both.")
+    _require(train)
     classes = class_folders(train)
     if len(classes) < 2:
         raise DataError(f"{train} holds {len(classes)} class folders; wanted at least two. Wanted: {LAYOUT}.")
-    _check_same(classes, class_folders(test), train, test)
-    splits = [read_split(split, classes, config.image_size, config.greyscale) for split in (train, test)]
-    return Dataset("folder", tuple(classes), *splits)
+
+    def read_test() -> Arrays:
+        _require(test)
+        _check_same(classes, class_folders(test), train, test)
+        return read_split(test, classes, config.image_size, config.greyscale)
+
+    learnt = read_split(train, classes, config.image_size, config.greyscale)
+    return Dataset("folder", tuple(classes), learnt, UnreadArrays(read_test))
+
+
+def _require(split: Path) -> None:
+    if not split.is_dir():
+        raise DataError(f"There is no folder {split}. Wanted: {LAYOUT}, with the same classes in both.")
 
 
 def _check_same(train_classes: list[str], test_classes: list[str], train: Path, test: Path) -> None:

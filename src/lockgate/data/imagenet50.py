@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Dataset
+from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
 from lockgate.data.images import class_folders, read_split
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
@@ -31,23 +31,30 @@ def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     root = _root(base_folder(data_dir))
     train, val = root / "train", root / "val"
     wnids = _choose(train, config)
-    for split in (train, val):
-        absent = [wnid for wnid in wnids if not (split / wnid).is_dir()]
-        if absent:
-            # The official validation set is one flat folder of 50,000 files; say so rather than "missing".
-            flat = " It holds images directly: sort them into one folder per wnid." if any(split.glob("*.JPEG")) else ""
-            raise DataError(f"{split} lacks the class folders {', '.join(absent)}.{flat} {REMEDY}")
-    return Dataset("imagenet50", wnids, *(read_split(split, wnids, config.image_size) for split in (train, val)))
+
+    def read_val() -> Arrays:
+        return _read_split(val, wnids, config.image_size)
+
+    return Dataset("imagenet50", wnids, _read_split(train, wnids, config.image_size), UnreadArrays(read_val))
+
+
+def _read_split(split: Path, wnids: tuple[str, ...], size: int) -> Arrays:
+    absent = [wnid for wnid in wnids if not (split / wnid).is_dir()]
+    if absent:
+        # The official validation set is one flat folder of 50,000 files; say so rather than "missing".
+        flat = " It holds images directly: sort them into one folder per wnid." if any(split.glob("*.JPEG")) else ""
+        raise DataError(f"{split} lacks the class folders {', '.join(absent)}.{flat} {REMEDY}")
+    return read_split(split, wnids, size)
 
 
 def _root(base: Path | None) -> Path:
     if base is None:
         raise DataError(f"The data set 'imagenet50' needs a folder. {REMEDY}")
-    for folder in FOLDERS:
-        if (base / folder / "train").is_dir() and (base / folder / "val").is_dir():
-            return base / folder
+    places = [base / folder for folder in FOLDERS if (base / folder / "train").is_dir()]
+    if places:  # with both splits, if there is one
+        return next((place for place in places if (place / "val").is_dir()), places[0])
     looked = "\n".join(f"  - {base / folder}" for folder in FOLDERS)
-    raise DataError(f"No folder with both train/ and val/ was found. Looked in:\n{looked}\n{REMEDY}")
+    raise DataError(f"No folder with train/ and val/ was found. Looked in:\n{looked}\n{REMEDY}")
 
 
 def _choose(train: Path, config: DataConfig) -> tuple[str, ...]:

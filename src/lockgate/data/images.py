@@ -1,4 +1,4 @@
-"""Folders of images, one per class, to arrays: shared by `folder` and `imagenet50`.
+"""Files of images to arrays: shared by `folder`, `imagenet50` and `tiny_imagenet`.
 
 Each whole image is resized to a square with Pillow's BOX filter (the mean of the pixels under each new one), as in
 downsampled ImageNet (Chrabaszcz et al., 2017). No cropping, no rotation by EXIF, no blending of transparency.
@@ -27,6 +27,7 @@ COMMON = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # decoded by Pillow itself: for 
 MOST_TOLD = 10  # bad images named in one error
 
 Pixels = npt.NDArray[np.uint8]  # (C, H, W)
+Images = npt.NDArray[np.uint8]  # (N, C, H, W)
 
 
 def class_folders(split: Path) -> list[str]:
@@ -51,12 +52,17 @@ def read_split(split: Path, classes: Sequence[str], size: int, greyscale: bool =
         found = image_files(split / name)
         files += found
         labels += [label] * len(found)
+    return Arrays(read_files(files, size, greyscale, str(split)), np.array(labels, np.int64))
+
+
+def read_files(files: Sequence[Path], size: int, greyscale: bool = False, what: str = "images") -> Images:
+    """Image files as (N, C, size, size), or an error that names every bad one; ``what`` is shown as progress."""
     x = np.empty((len(files), 1 if greyscale else 3, size, size), np.uint8)
     bad: list[DataError] = []
     # Threads help because Pillow decodes outside the interpreter's lock; map() keeps the order.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         images = pool.map(lambda path: try_image(path, size, greyscale), files)
-        for i, image in enumerate(_progress(images, f"Reading {split}", len(files))):
+        for i, image in enumerate(_progress(images, f"Reading {what}", len(files))):
             if isinstance(image, DataError):
                 bad.append(image)
             else:
@@ -64,7 +70,7 @@ def read_split(split: Path, classes: Sequence[str], size: int, greyscale: bool =
     if bad:
         more = f"\n({len(bad) - MOST_TOLD} more cannot be read either.)" if len(bad) > MOST_TOLD else ""
         raise DataError("\n".join(str(error) for error in bad[:MOST_TOLD]) + more) from bad[0]
-    return Arrays(x, np.array(labels, np.int64))
+    return x
 
 
 def try_image(path: Path, size: int, greyscale: bool = False) -> Pixels | DataError:

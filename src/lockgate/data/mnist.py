@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset
+from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
 from lockgate.data.source import Release, locate
 from lockgate.errors import DataError
 
@@ -41,9 +41,14 @@ FILES = (
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     """MNIST as (N, 1, 28, 28) images; ``config`` is not used."""
-    train_x, train_y, test_x, test_y = locate(FILES, data_dir, FOLDERS)
     classes = tuple(str(digit) for digit in range(10))
-    return Dataset("mnist", classes, _split(train_x, train_y), _split(test_x, test_y))
+    train, test = FILES[:2], FILES[2:]
+    return Dataset(
+        "mnist",
+        classes,
+        _split(*locate(train, data_dir, FOLDERS)),
+        UnreadArrays(lambda: _split(*locate(test, data_dir, FOLDERS))),
+    )
 
 
 def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:

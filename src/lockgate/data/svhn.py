@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset
+from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
 from lockgate.data.source import Release, locate
 from lockgate.errors import DataError
 
@@ -26,8 +26,13 @@ REMEDY = "Replace it by the official file."
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     """SVHN as (N, 3, 32, 32) images; ``config`` is not used."""
-    train, test = (_split(path) for path in locate(FILES, data_dir, FOLDERS))
-    return Dataset("svhn", tuple(str(digit) for digit in range(10)), train, test)
+    train, test = FILES
+    return Dataset(
+        "svhn",
+        tuple(str(digit) for digit in range(10)),
+        _split(*locate([train], data_dir, FOLDERS)),
+        UnreadArrays(lambda: _split(*locate([test], data_dir, FOLDERS))),
+    )
 
 
 def _split(path: Path) -> Arrays:

@@ -28,9 +28,12 @@ def reader_problems(found: object) -> list[str]:
     return []
 
 
-def require_dataset(found: object, name: str) -> Dataset:
-    """``found`` if it is a data set that can be learnt, else ``DataError`` with every problem there is."""
-    problems = dataset_problems(found)
+def require_dataset(found: object, name: str, test: bool = True) -> Dataset:
+    """``found`` if it is a data set that can be learnt, else ``DataError`` with every problem there is.
+
+    Without ``test``, its test images are not looked at.
+    """
+    problems = dataset_problems(found, test)
     if problems:
         listed = "\n".join(f"  - {problem}" for problem in problems)
         raise DataError(f"The data set {name!r} did not return what can be learnt from:\n{listed}")
@@ -38,14 +41,14 @@ def require_dataset(found: object, name: str) -> Dataset:
     return found
 
 
-def dataset_problems(found: object) -> list[str]:
+def dataset_problems(found: object, test: bool = True) -> list[str]:
     """What keeps ``found`` from being a data set: every problem."""
     if not isinstance(found, Dataset):
         return [f"It must return a lockgate.data.Dataset. Got {type(found).__name__} instead."]
     problems = _class_problems(found.classes)
-    for split in ("train", "test"):
+    for split in ("train", "test") if test else ("train",):
         problems += [f"'{split}{problem}" for problem in _split_problems(getattr(found, split), found.classes)]
-    if not problems and found.train.x.shape[1:] != found.test.x.shape[1:]:
+    if test and not problems and found.train.x.shape[1:] != found.test.x.shape[1:]:
         problems.append(
             f"'train.x' and 'test.x' must hold images of one shape. Got {found.train.x.shape[1:]} and "
             f"{found.test.x.shape[1:]} instead."

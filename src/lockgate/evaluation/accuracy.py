@@ -53,6 +53,8 @@ class WithoutTask:
     """By kind of inference."""
     task_found: list[float]
     """Share of each task's images that the first kind of inference puts into the right task."""
+    class_found: dict[str, list[float]]
+    """By kind of inference, share of each task's images whose class is right, whatever task it was found in."""
 
 
 @torch.no_grad()
@@ -66,11 +68,14 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
     learner.eval()
     device = learner.input.mean.device
     task_of_class = torch.cat([torch.full((len(task.classes),), task.id) for task in tasks])
+    class_of = torch.tensor([c for task in tasks for c in task.classes])  # the data set's class of each answer
     found: list[float] = []
     rows: dict[str, list[float]] = {}
+    class_found: dict[str, list[float]] = {}
     offset = 0
     for task in tasks:
         right: dict[str, int] = {}
+        in_class: dict[str, int] = {}
         in_task = 0
         known = (
             features.of(learner, range(len(learner.heads)), task) if features and task.audit_images is task.test else []
@@ -85,20 +90,31 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
             for index, (kind, scores) in enumerate(answers.items()):
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
+                in_class[kind] = in_class.get(kind, 0) + int((class_of[answer] == class_of[y + offset]).sum())
                 in_task += 0 if index else int((task_of_class[answer] == task.id).sum())
         offset += len(task.classes)
         if not len(task.test):
             continue
         for kind, count in right.items():
             rows.setdefault(kind, []).append(count / len(task.test))
+            class_found.setdefault(kind, []).append(in_class[kind] / len(task.test))
         found.append(in_task / len(task.test))
-    return WithoutTask(rows, found)
+    return WithoutTask(rows, found, class_found)
 
 
 def class_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | None:
     """Test accuracy on each task among all classes seen so far; None where the method needs the task."""
     found = without_task(learner, tasks)
     return None if found is None else found.rows[inference_of(learner)]
+
+
+def domain_incremental(learner: Method, tasks: Sequence[Task]) -> list[float] | None:
+    """Test accuracy on each of some tasks that share their classes: the class right, whatever task it was found in.
+
+    The answer is the best of all (task, class) pairs, of which the class counts.
+    """
+    found = without_task(learner, tasks)
+    return None if found is None else found.class_found[inference_of(learner)]
 
 
 def summarise(matrix: Matrix) -> dict[str, Any]:

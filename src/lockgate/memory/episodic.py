@@ -45,7 +45,7 @@ class EpisodicMemory(Memory):
             if not len(index):  # the buffer is smaller than the number of tasks
                 continue
             chosen = index[torch.randint(len(index), (count,), generator=rng)]
-            parts.append(Examples(*(part.cpu() for part in source.batch(chosen.to(source.x.device)))))
+            parts.append(Examples(*(part.cpu() for part in source.batch(chosen.to(source.y.device)))))
         return Examples.union(parts)
 
     def all(self, current: Examples) -> Examples:

@@ -1,13 +1,14 @@
 """Ready-made experiments: one file of settings per preset and data set, `PRESET/DATASET.yaml`, to be read off.
 
 A file has a group `all`, and a group for each method that has settings of its own, which override those of `all`. A
-data set that has no file of its own takes the preset's `default.yaml`, where there is one.
+data set that has no file of its own takes the preset's `default.yaml`, where there is one. `source` names the file that
+`lockgate select` chose its settings by: one path, or one for each method.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from lockgate.registry import Entry, Registry
 
 Preset = Callable[[str, str], Experiment]
 """From the names of a method and a data set."""
+
+FOLDER = Path(__file__).parent
+SOURCE = "source"
 
 PRESETS: Registry[Preset] = Registry(
     "preset",
@@ -49,7 +53,7 @@ def printed(method: str, dataset: str) -> Experiment:
 
 def from_files(preset: str, method: str, dataset: str) -> Experiment:
     """The experiment that the files of ``preset`` describe."""
-    folder = Path(__file__).parent / preset
+    folder = FOLDER / preset
     file = folder / f"{dataset}.yaml"
     if not file.is_file():
         file = folder / "default.yaml"
@@ -59,6 +63,18 @@ def from_files(preset: str, method: str, dataset: str) -> Experiment:
     settings = _read(file)
     values = merge(settings["all"], settings.get(method, {}))
     return build(Experiment, {**values, "method": method, "dataset": dataset})
+
+
+def sources(preset: str) -> dict[str, str]:
+    """For each file of ``preset`` that names one, by data set: where its settings come from."""
+    found: dict[str, str] = {}
+    for file in sorted((FOLDER / preset).glob("*.yaml")):
+        source: Any = _read(file).get(SOURCE)
+        if isinstance(source, Mapping):
+            source = ", ".join(f"{path} ({method})" for method, path in source.items())
+        if source is not None:
+            found[file.stem] = str(source)
+    return found
 
 
 @functools.cache

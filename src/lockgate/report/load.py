@@ -90,6 +90,8 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         audit=None if audit is None else _audit(audit),
         environment={str(key): str(value) for key, value in (given.get("environment") or {}).items()},
         command=_text(given.get("command")),
+        domain_incremental=None if (domains := given.get("domain_incremental")) is None else _scores(domains),
+        held_out=(given.get("scenario") or {}).get("evaluate") == "held_out",
         svm=_number(given.get("svm")),
     )
 

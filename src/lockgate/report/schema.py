@@ -122,6 +122,10 @@ class Summary:
     command: str | None
     svm: float | None = None
     """Class-incremental average of an SVM on the stored images; None where there are none, or nobody asked."""
+    domain_incremental: Scores | None = None
+    """Where tasks share their classes: the class right, whatever task it was found in."""
+    held_out: bool = False
+    """Whether accuracy is of held-out images: of a run that was made to choose settings."""
 
     @property
     def at_once(self) -> bool:

@@ -19,6 +19,8 @@ def matrix_text(summary: Summary | Mapping[str, Any]) -> str:
         parts.append(_accuracy("Class-incremental accuracy", summary, summary.class_incremental))
         if summary.svm is not None:
             parts[-1] += f"\n{formatting.SVM}: {formatting.score(summary.svm)}"
+    if summary.domain_incremental is not None:
+        parts.append(_accuracy("Domain-incremental accuracy", summary, summary.domain_incremental))
     if summary.inference or summary.memory is not None:
         parts.append("\n".join(["Knowing the task", *_knowing(summary)]))
     if summary.capacity:
@@ -41,7 +43,8 @@ def _accuracy(title: str, summary: Summary, scores: Scores) -> str:
         foot.append(f"forgetting {formatting.change(scores.forgetting).lstrip('+')}")
     if scores.backward_transfer is not None and not summary.at_once:
         foot.append(f"backward transfer {formatting.change(scores.backward_transfer)}")
-    return "\n".join([title, *table(rows), ", ".join(foot)])
+    of = " on held-out images" if summary.held_out else ""
+    return "\n".join([title + of, *table(rows), ", ".join(foot)])
 
 
 def _knowing(summary: Summary) -> Iterator[str]:

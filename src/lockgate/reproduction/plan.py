@@ -19,7 +19,7 @@ import yaml
 
 from lockgate.config import Experiment, Precision, leaves
 from lockgate.errors import LockgateError
-from lockgate.presets import paper, short
+from lockgate.presets import PRESETS
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
 from lockgate.runs.build import validated
 from lockgate.runs.directory import RunFolder, read_experiment
@@ -48,7 +48,7 @@ def key(experiment: Experiment) -> str:
 
 def command(experiment: Experiment, schedule: Schedule) -> list[str]:
     """The words after `lockgate` that make this run: a preset, and a flag for whatever differs from it."""
-    base = {"short": short, "paper": paper}[schedule](experiment.method, experiment.dataset).to_dict()
+    base = PRESETS[schedule](experiment.method, experiment.dataset).to_dict()
     words = ["run", schedule, "--method", experiment.method, "--dataset", experiment.dataset]
     for name, value in leaves(experiment.to_dict()):
         if value != dict(leaves(base)).get(name):

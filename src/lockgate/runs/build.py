@@ -74,7 +74,7 @@ def build_scenario(experiment: Experiment, objects: Objects = NOTHING) -> Scenar
     else:
         with user_code(f"Reading the data set {experiment.dataset!r}"):
             found = read(data_dir, experiment.data)
-        dataset = require_dataset(found, experiment.dataset)
+        dataset = require_dataset(found, experiment.dataset, test=experiment.scenario.evaluate == "test")
     return split(dataset, experiment.tasks, experiment.scenario, experiment.seed)
 
 

@@ -41,8 +41,12 @@ def outcome(
         features.forget()
     open_ = accuracy.without_task(learner, seen, features)
     return {
+        "evaluated": "held-out" if seen[-1].test is seen[-1].val else "test",
         "task_incremental": accuracy.task_incremental(learner, seen, known["task_incremental"]),
         "class_incremental": open_.rows[accuracy.inference_of(learner)] if open_ else None,
+        "domain_incremental": (
+            open_.class_found[accuracy.inference_of(learner)] if open_ and scenario.shares_classes else None
+        ),
         "inference": open_.rows if open_ else None,
         "task_found": open_.task_found if open_ else None,
         "svm": stored_images_svm(learner, seen, seed) if open_ else None,
@@ -76,12 +80,15 @@ def epoch_in_words(record: dict[str, Any], epochs: int) -> str:
 
 def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
     """An outcome, line by line."""
-    yield f"test accuracy, task given: {_row(record['task_incremental'])}"
+    on = record.get("evaluated", "test")
+    yield f"{on} accuracy, task given: {_row(record['task_incremental'])}"
     if record["class_incremental"]:
-        yield f"test accuracy, no task given: {_row(record['class_incremental'])}"
+        yield f"{on} accuracy, no task given: {_row(record['class_incremental'])}"
         if record["svm"] is not None:
             yield f"an SVM on the stored images has {record['svm']:.4f} on average"
-        yield f"test images put into the right task: {_row(record['task_found'])}"
+        yield f"{on} images put into the right task: {_row(record['task_found'])}"
+    if record.get("domain_incremental"):
+        yield f"{on} accuracy, the class alone: {_row(record['domain_incremental'])}"
     if record["capacity"]:
         yield "filters locked: " + ", ".join(f"{e['layer']} {e['used']}/{e['width']}" for e in record["capacity"])
     yield from (f"warning: {note}" for note in warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import subprocess
 from pathlib import Path
@@ -26,6 +27,7 @@ def make_summary(
     """Gather a run's records of ended tasks, one at least, into one object; ``made_in`` is its ``environment``."""
     ends = [record for record in records if record["event"] == "task"]
     without_task = [record["class_incremental"] for record in ends]
+    class_alone: list[Any] = [record.get("domain_incremental") for record in ends]  # 0.1 had no domains
     return {
         "format": FORMAT,
         "method": experiment.method,
@@ -34,10 +36,12 @@ def make_summary(
         "seed": experiment.seed,
         "tasks": experiment.tasks,
         "epochs": experiment.epochs,
+        "scenario": dataclasses.asdict(experiment.scenario),
         "seconds": sum(record["seconds"] for record in ends),
         "task_names": task_names,
         "task_incremental": summarise([record["task_incremental"] for record in ends]),
         "class_incremental": None if None in without_task else summarise(without_task),
+        "domain_incremental": None if None in class_alone else summarise(class_alone),
         "inference": _inference(ends),
         "task_found": None if None in without_task else [record["task_found"] for record in ends],
         "svm": ends[-1].get("svm"),  # earlier versions did not ask

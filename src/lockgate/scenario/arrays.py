@@ -31,13 +31,16 @@ def split_tasks(
     *,
     test: tuple[Images, Labels] | TorchDataset[Any] | float = 0.2,
     classes: Sequence[str] | None = None,
-    order: Literal["consecutive", "random"] = "consecutive",
+    order: Literal["consecutive", "random"] | int = "consecutive",
     order_seed: int = 0,
     per_class: int = 0,
     held_out: float = 0.1,
+    kind: Literal["classes", "permuted", "rotated"] = "classes",
     seed: int = 0,
 ) -> Scenario:
     """Cut labelled images into ``tasks`` tasks of equally many classes, for ``run`` or a loop of one's own.
+
+    With another ``kind``, every task has all classes, its pixels ``permuted`` or ``rotated`` in a way of its own.
 
     ``x`` is (N, H, W), (N, H, W, C) or (N, C, H, W), uint8 or floats in [0, 1], numpy or torch, with a label for each
     in ``y``; or a torch Dataset of pairs. ``test`` is the same kind of thing, or the share of every class to set aside
@@ -56,7 +59,7 @@ def split_tasks(
             f"Test images are {_shape(tested)}, training images {_shape(train)} (C, H, W); wanted one size. Resize."
         )
     keywords = {"class_order": order, "order_seed": order_seed, "per_class": per_class, "held_out": held_out}
-    return split(Dataset(OWN, names, train, tested), tasks, build(ScenarioConfig, keywords), seed)
+    return split(Dataset(OWN, names, train, tested), tasks, build(ScenarioConfig, {**keywords, "kind": kind}), seed)
 
 
 def _read(x: Any, y: Any, what: str) -> ArrayImages:

@@ -1,4 +1,4 @@
-"""A data set as a sequence of disjoint classification tasks (paper, Sections 3.1 and 4.1)."""
+"""A data set as a sequence of classification tasks: disjoint classes (paper, Sections 3.1 and 4.1), or domains."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from torch import Tensor
 from lockgate.config import ScenarioConfig
 from lockgate.data.arrays import Arrays, Dataset
 from lockgate.errors import ConfigError, DataError
+from lockgate.scenario.domains import MovedExamples, pixel_sources
+from lockgate.scenario.order import class_order
 from lockgate.training.seeding import generator
 from lockgate.types import Examples, Task
 
@@ -30,6 +32,12 @@ class Scenario:
         """The names of a task's classes, in the order of its local labels."""
         return tuple(self.class_names[c] for c in task.classes)
 
+    @property
+    def shares_classes(self) -> bool:
+        """Whether tasks have classes in common: then an answer without the task can be right in its class alone."""
+        classes = [c for task in self.tasks for c in task.classes]
+        return len(set(classes)) < len(classes)
+
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of the names of all classes, and of every image and its label."""
@@ -43,22 +51,33 @@ class Scenario:
 
 
 def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Scenario:
-    """Cut ``dataset`` into ``tasks`` tasks of equally many classes, each with its own held-out images.
+    """Cut ``dataset`` into ``tasks`` tasks of equally many classes, or of all classes in as many domains.
 
     Labels are remapped to 0 .. n-1 inside each task. The held-out images are drawn per class, by ``seed``; so are those
-    to use, where ``config.per_class`` wants but some.
+    to use, where ``config.per_class`` wants but some. Evaluated on ``held_out``, these are the test images too, and
+    those of ``dataset`` are left unread.
     """
     count = len(dataset.classes)
+    _require_all_classes(dataset, "training", dataset.train)
+    if config.evaluate == "test":
+        _require_all_classes(dataset, "test", dataset.test)
+    order = class_order(count, config)
+    channels, height, width = dataset.train.x.shape[1:]
+    made = (
+        _by_class(dataset, tasks, order, config, seed)
+        if config.kind == "classes"
+        else _by_domain(dataset, tasks, order, config, seed)
+    )
+    return Scenario(tuple(made), dataset.classes, (channels, height, width))
+
+
+def _by_class(dataset: Dataset, tasks: int, order: list[int], config: ScenarioConfig, seed: int) -> list[Task]:
+    count = len(order)
     if count % tasks:
         divisors = ", ".join(str(d) for d in range(1, count + 1) if count % d == 0)
         raise ConfigError(
             [f"'tasks' must divide {dataset.name}'s {count} classes. Got {tasks} instead; use one of {divisors}."]
         )
-    for name, arrays in (("training", dataset.train), ("test", dataset.test)):
-        _require_all_classes(dataset, name, arrays)
-    order = list(range(count))
-    if config.class_order == "random":
-        order = torch.randperm(count, generator=generator(config.order_seed, "class order")).tolist()
     per_task = count // tasks
     made = []
     for t in range(tasks):
@@ -67,11 +86,34 @@ def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Sc
         if config.per_class:
             whole = take(whole, _draw(whole.y, lambda _: config.per_class, generator(seed, "some", t)))
         held = hold_out(whole.y, config.held_out, generator(seed, "held out", t))
-        made.append(
-            Task(t, classes, take(whole, ~held), take(whole, held), _select(dataset.test, classes, t)),
-        )
-    channels, height, width = dataset.train.x.shape[1:]
-    return Scenario(tuple(made), dataset.classes, (channels, height, width))
+        val = take(whole, held)
+        test = val if config.evaluate == "held_out" else _select(dataset.test, classes, t)
+        made.append(Task(t, classes, take(whole, ~held), val, test))
+    return made
+
+
+def _by_domain(dataset: Dataset, tasks: int, order: list[int], config: ScenarioConfig, seed: int) -> list[Task]:
+    """Tasks of the same images and classes, each in a domain of its own. What is held out is so in all of them."""
+    assert config.kind != "classes"
+    local = torch.tensor(order).argsort()  # the place of each class in ``order``
+    y = local[torch.from_numpy(dataset.train.y)]
+    used = torch.arange(len(y))
+    if config.per_class:
+        used = used[_draw(y, lambda _: config.per_class, generator(seed, "some", 0))]
+    held = hold_out(y[used], config.held_out, generator(seed, "held out", 0))
+    height, width = dataset.train.x.shape[2:]
+    made = []
+    for t in range(tasks):
+        sources = pixel_sources(config.kind, t, tasks, height, width, config.order_seed)
+        x = torch.from_numpy(dataset.train.x)
+        train, val = (MovedExamples(x, rows, y[rows], t, sources) for rows in (used[~held], used[held]))
+        test: Examples = val
+        if config.evaluate == "test":
+            tested = local[torch.from_numpy(dataset.test.y)]
+            every = torch.arange(len(tested))
+            test = MovedExamples(torch.from_numpy(dataset.test.x), every, tested, t, sources)
+        made.append(Task(t, tuple(order), train, val, test))
+    return made
 
 
 def join(tasks: tuple[Task, ...]) -> Task:

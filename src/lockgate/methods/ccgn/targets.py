@@ -20,7 +20,7 @@ def class_targets(network: MultiHeadNetwork, examples: Examples, known: int) -> 
     for task in range(known):
         rows = torch.nonzero((y < 0) & (examples.task == task)).flatten()
         for part in torch.split(rows, EVAL_BATCH):
-            images = examples.x[part].to(network.input.mean.device)
+            images = examples.batch(part).x.to(network.input.mean.device)
             y[part] = network.logits(images, task).argmax(1).to(y.device)
     return torch.where(y < 0, y, y + first_classes(network).to(y.device)[examples.task])
 

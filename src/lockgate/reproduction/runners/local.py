@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from lockgate.reproduction.estimate import time_left
 from lockgate.reproduction.plan import Job, command
 from lockgate.training.stopping import STOPPED, asked_to_stop
 
@@ -27,7 +28,7 @@ def run_jobs(jobs: Sequence[Job], at_once: int, log: Callable[[str], None]) -> l
     waiting = [(job, 1) for job in jobs if not job.finished]
     total, failed = len(waiting), list[Job]()
     running: dict[subprocess.Popen[bytes], tuple[Job, int, float]] = {}
-    done = 0
+    done, first = 0, time.monotonic()
     with asked_to_stop():
         try:
             while waiting or running:
@@ -41,7 +42,8 @@ def run_jobs(jobs: Sequence[Job], at_once: int, log: Callable[[str], None]) -> l
                 killed = process.returncode < 0 or process.returncode == STOPPED  # not the run's own fault
                 if job.finished:
                     done += 1
-                    log(f"{job.folder.name}: finished in {minutes:.1f} min ({done} of {total})")
+                    left = time_left(time.monotonic() - first, done, total - done - len(failed))
+                    log(f"{job.folder.name}: finished in {minutes:.1f} min ({done} of {total}{left})")
                 elif killed and attempt < TRIES:
                     waiting.insert(0, (job, attempt + 1))
                 else:

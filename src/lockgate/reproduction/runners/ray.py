@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lockgate.errors import LockgateError
+from lockgate.reproduction.estimate import time_left
 from lockgate.reproduction.plan import Job, command
 
 TRIES = 3
@@ -34,7 +36,7 @@ def run_jobs(jobs: Sequence[Job], address: str, at_once: int, log: Callable[[str
         gpus = 1 if ray.cluster_resources().get("GPU") else 0
         work: Any = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES, retry_exceptions=False)(_work)
         waiting = {work.remote(job, os.environ.get("LOCKGATE_DATA")): job for job in jobs if not job.finished}
-        total, failed = len(waiting), list[Job]()
+        total, failed, first = len(waiting), list[Job](), time.monotonic()
         while waiting:
             (ready,), _ = ray.wait(list(waiting), num_returns=1)
             job = waiting.pop(ready)
@@ -42,7 +44,9 @@ def run_jobs(jobs: Sequence[Job], address: str, at_once: int, log: Callable[[str
                 ray.get(ready)
                 if not job.finished:
                     raise LockgateError(f"its machine wrote nothing to {job.folder}; machines must share that folder.")
-                log(f"{job.folder.name}: finished ({total - len(waiting)} of {total})")
+                ended = total - len(waiting)
+                left = time_left(time.monotonic() - first, ended, len(waiting))
+                log(f"{job.folder.name}: finished ({ended} of {total}{left})")
             except (ray.exceptions.RayError, LockgateError) as error:
                 failed.append(job)
                 log(f"{job.folder.name}: failed: {error}")

@@ -1,0 +1,120 @@
+"""The command `lockgate select`: parses, calls, prints. Nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from lockgate.cli import flags
+from lockgate.errors import ConfigError, RunFolderError
+
+OURS = {
+    "method": "METHOD",
+    "seed": "--seeds",
+    "scenario.class_order": "--seeds",
+    "scenario.order_seed": "--seeds",
+    "scenario.evaluate": "nothing: held-out images decide",
+}
+"""Flags of the configuration that the selection sets itself, and what to use instead."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    select = commands.add_parser(
+        "select",
+        help="choose a method's settings on held-out images",
+        description=_select.__doc__,
+        allow_abbrev=False,
+    )
+    select.add_argument("chosen_for", metavar="METHOD", help="a method (`lockgate list methods`)")
+    select.add_argument("--trials", type=int, default=20, help="settings to try, the preset's own first (default: 20)")
+    select.add_argument("--seeds", type=int, default=1, help="runs a trial, on seeds 100 .. and their own class orders")
+    select.add_argument("--goal", choices=("class", "task", "domain"), default="class", help="accuracy to choose by")
+    select.add_argument(
+        "--per-class",
+        dest="scenario.per_class",
+        default=argparse.SUPPRESS,
+        metavar="X",
+        help="training images of each class to use (--scenario.per_class)",
+    )
+    select.add_argument("--space", type=Path, help="YAML file of what may be chosen (default: the method's own)")
+    select.add_argument("--schedule", choices=("short", "paper"), default="short", help="the preset to vary")
+    select.add_argument("--search-seed", type=int, default=0, help="seed of the random search")
+    select.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    select.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
+    select.add_argument("--out", type=Path, default=Path("runs/select"), help="folder of runs and of what is chosen")
+    select.add_argument("--keep-models", action="store_true", help="keep the checkpoints of finished runs")
+    flags.add(select)
+    select.set_defaults(call=_select)
+
+
+def _select(parsed: argparse.Namespace) -> int:
+    """Choose a method's settings: random search over a declared space, by accuracy on held-out images.
+
+    Test images are not read. Any flag of the configuration fixes that setting for all trials. The same command again
+    goes on where it was stopped; with more --trials it adds to those that are there.
+    """
+    from lockgate.app.experiment_file import over_preset
+    from lockgate.config import merge
+    from lockgate.reproduction.select import choose
+    from lockgate.reproduction.select.space import read_space
+    from lockgate.reproduction.select.trials import Selection, require_goal
+    from lockgate.runs.build import experiment_from
+
+    _require(parsed)
+    fixed = merge(flags.collect(parsed), {"method": parsed.chosen_for, "preset": parsed.schedule})
+    base = experiment_from(over_preset(fixed)).to_dict()
+    if base["data_dir"] is not None:
+        base["data_dir"] = str(Path(base["data_dir"]).absolute())  # workers of a cluster stand elsewhere
+    selection = Selection(
+        base,
+        parsed.schedule,
+        read_space(parsed.chosen_for, parsed.space),
+        parsed.trials,
+        parsed.seeds,
+        parsed.goal,
+        _made(parsed.out),
+        parsed.search_seed,
+        frozenset([*vars(parsed), *(f"options.{name}" for name in parsed.options)]),
+    )
+    require_goal(selection)
+    failed = choose.run_trials(selection, parsed.jobs, parsed.ray, _log)
+    chosen, tried = choose.write(selection, parsed.typed, _log)
+    if not parsed.keep_models:
+        choose.drop_models(selection)
+    print(f"{chosen}\n{tried}")
+    return 1 if failed else 0
+
+
+def _require(parsed: argparse.Namespace) -> None:
+    problems = [
+        f"'{name}' must be at least {least}. Got {value}."
+        for name, value, least in (
+            ("trials", parsed.trials, 1),
+            ("seeds", parsed.seeds, 1),
+            ("jobs", parsed.jobs, 1),
+            ("search-seed", parsed.search_seed, 0),
+        )
+        if value < least
+    ]
+    given = vars(parsed)
+    problems += [
+        f"'--{name}' is set by the selection. Use {instead}." for name, instead in OURS.items() if name in given
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _made(folder: Path) -> Path:
+    """The folder, made before hours of work that would find no place."""
+    try:
+        (folder / "runs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `--out`.") from error
+    return folder.resolve()
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
