@@ -32,7 +32,19 @@ PROTOCOLS = {
     FindsTask: {"ccgn-episodic", "ccgn-generative"},
     Reports: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "dgm", "icarl"},
 }
-KEEPS = {"agem", "ccgn-episodic", "ccgn-generative", "cgen", "dgm", "full-replay", "icarl"}
+KEEPS = {
+    "agem",
+    "ccgn-episodic",
+    "ccgn-generative",
+    "cgen",
+    "der++",
+    "dgm",
+    "er",
+    "er-ace",
+    "full-replay",
+    "gdumb",
+    "icarl",
+}
 
 
 @pytest.mark.parametrize("method", list(METHODS))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.support import tiny
 
+from lockgate.methods.ccgn.pruning import Pruning
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.types import Batch
 
@@ -117,10 +118,9 @@ def test_pruning_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task()
     learner, task = begun("simple_cnn", sparsity_warmup=1, prune=0.9, open_bias=-1.0)
     learner.train()
     pruned = []
-    learner.steps = 2
     for step in range(5):
-        learner.epoch, learner.step = step // 2, step  # epochs of two steps, a look in each
-        learner(Batch(task.train.x, task.train.y, task.train.task))
+        learner.epoch, learner.step = step // 2, step  # epochs of two steps, a look in each: 2 x 4 images x 0.9 > 6.4
+        learner(Batch(task.train.x[:4], task.train.y[:4], task.train.task[:4]))
         pruned.append(sum(int(layer.gate(0).pruned.sum()) for layer in learner.gated.values()))
     assert pruned[:4] == [0, 0, 0, 0]  # sparsity sets in at step 2, so step 4 is the first look after it
     assert pruned[4] > 0
@@ -132,7 +132,6 @@ def test_pruning_waits_for_a_look_after_sparsity_set_in_and_ends_with_the_task()
 def test_a_pruned_filter_whose_gate_would_fire_again_is_computed_again_unless_annealing(annealing):
     learner, task = begun("simple_cnn", prune=0.5, anneal=0.5)
     learner.train()
-    learner.steps = 1  # a look in each
     layer = learner.gated["conv1"]
     excite = layer.gate(0).excite
     with torch.no_grad():
@@ -167,3 +166,12 @@ def test_what_was_pruned_to_the_end_stays_shut_with_the_seal_and_without(seal):
         assert not gate[:, pruned[name]].any()
         assert bool(layer.gate(0).seal.all()) is False
     torch.testing.assert_close(learner.predict(task.test.x, 0), before, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("below", "images", "interval"), [(0.001, 64, 100), (0.001, 16, 100), (0.001, 256, 25), (0.2, 8, 4), (0.9, 32, 1)]
+)
+def test_a_look_waits_for_images_enough_to_tell_a_silent_gate_from_chance(below, images, interval):
+    looks = [step for step in range(1, 301) if Pruning(below).due(step, images)]
+    assert looks == list(range(interval, 301, interval))
+    assert not Pruning(0.0).due(0, images)

@@ -73,7 +73,7 @@ class CCGN(Method):
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
         sparse = self.epoch >= self.first_selectable_epoch
-        if self.training and self.pruning.due(self.step, self.steps):
+        if self.training and self.pruning.due(self.step, len(batch.y)):
             self.pruning.look(self.gated.values(), task, self.step, sparse, annealing)
             self.backbone.route([task])
         with annealed(self.backbone, task, annealing):

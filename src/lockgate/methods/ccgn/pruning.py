@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -10,7 +11,10 @@ from torch import Tensor, nn
 from lockgate.layers.gated import Gated
 
 INTERVAL = 100
-"""Steps between two looks at which filters to prune; an epoch, where that is shorter."""
+"""Steps between two looks at which filters to prune, at most."""
+FIRES = 6.4
+"""A look needs so many images that a gate at the threshold fires for about this many: 100 steps of 64 at 0.001. On
+fewer, chance would decide which filters are silent."""
 
 
 class Pruning(nn.Module):
@@ -26,9 +30,11 @@ class Pruning(nn.Module):
         self.register_buffer("step", torch.tensor(-1))  # of the last look
         self.register_buffer("sparse", torch.tensor(False))  # whether sparsity was at work then
 
-    def due(self, step: int, steps_per_epoch: int) -> bool:
-        """Whether it is time to look."""
-        return self.below > 0 and step % min(INTERVAL, max(1, steps_per_epoch)) == 0 and step != int(self.step)
+    def due(self, step: int, images: int) -> bool:
+        """Whether it is time to look, with so many images a step."""
+        if not self.below:
+            return False
+        return step % min(INTERVAL, math.ceil(FIRES / (self.below * images))) == 0 and step != int(self.step)
 
     def look(self, layers: Iterable[Gated], task: int, step: int, sparse: bool, annealing: bool) -> None:
         """Prune what stayed silent since the last look, if sparsity was at work all the time.
