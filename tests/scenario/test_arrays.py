@@ -84,7 +84,7 @@ def test_classes_have_names_and_an_order() -> None:
     ("words", "problem"),
     [
         ({"tasks": 4}, "'tasks' must divide own data's 6 classes. Got 4 instead; use one of 1, 2, 3, 6"),
-        ({"y": None}, "without labels.*Pass them as `y`"),
+        ({"y": None}, "without labels.*Give a label for each"),
         ({"y": Y[:-1]}, "wanted one for each of the 60 images"),
         ({"x": X[0]}, "looks like one image"),
         ({"x": X.astype(float)}, r"wanted floats in \[0, 1\]"),

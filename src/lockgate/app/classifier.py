@@ -15,11 +15,11 @@ from torch.utils.data import Dataset
 from lockgate.app.auto_config import MemoryKind, UserSettings
 from lockgate.app.copying import save_copy
 from lockgate.app.estimator import Estimator
-from lockgate.app.inputs import Images, Labels, as_array, labelled
 from lockgate.app.learn import PROBES, learn
 from lockgate.app.model_dir import is_model
 from lockgate.data.task_images import ArrayImages, as_pixels, fitted
 from lockgate.errors import ConfigError, DataError, RunFolderError
+from lockgate.scenario.inputs import Images, Labels, as_array, labelled
 from lockgate.training.device import threads
 
 

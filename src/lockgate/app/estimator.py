@@ -21,10 +21,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch.utils.data import Dataset
 
 from lockgate.app.copying import pack
-from lockgate.app.inputs import Images, Labels
 from lockgate.app.learn import refuse_lost_tasks
 from lockgate.app.open_model import OpenModel
 from lockgate.errors import ConfigError, LockgateError, RunFolderError
+from lockgate.scenario.inputs import Images, Labels
 
 CARRIED = "_carried"
 """Key in a pickle: the tasks learnt, and the files of a temporary model."""

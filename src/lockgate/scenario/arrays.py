@@ -10,12 +10,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
-from torch.utils.data import IterableDataset
 
 from lockgate.config import ScenarioConfig, build
 from lockgate.data.arrays import Arrays, Dataset
 from lockgate.data.task_images import ArrayImages
 from lockgate.errors import DataError
+from lockgate.scenario.inputs import labelled
 from lockgate.scenario.split import Scenario, hold_out, split
 from lockgate.training.seeding import generator
 
@@ -47,50 +47,19 @@ def split_tasks(
     by ``seed``. ``classes`` names the classes in the order of their sorted labels. ``held_out`` is the share of a
     task's training images that selects its weights; ``per_class`` bounds how many are used (0: all).
     """
-    images = _read(x, y, "training")
+    images = ArrayImages(*labelled(x, y))
     names = _names(images, classes)
     train = _arrays(images, images.classes)
     if isinstance(test, float):
         train, tested = _set_aside(train, test, seed)
     else:
-        tested = _arrays(_read(*_test_pair(test), "test"), images.classes)
+        tested = _arrays(ArrayImages(*labelled(*_test_pair(test))), images.classes)
     if tested.x.shape[1:] != train.x.shape[1:]:
         raise DataError(
             f"Test images are {_shape(tested)}, training images {_shape(train)} (C, H, W); wanted one size. Resize."
         )
     keywords = {"class_order": order, "order_seed": order_seed, "per_class": per_class, "held_out": held_out}
     return split(Dataset(OWN, names, train, tested), tasks, build(ScenarioConfig, {**keywords, "kind": kind}), seed)
-
-
-def _read(x: Any, y: Any, what: str) -> ArrayImages:
-    """Labelled images of whatever kind."""
-    if isinstance(x, TorchDataset):
-        if y is not None:
-            raise DataError(f"The {what} Dataset holds its own labels. Leave `y` out.")
-        x, y = _pairs(x, what)
-    if y is None:
-        raise DataError(f"Got {what} images without labels; wanted a label for each. Pass them as `y`.")
-    return ArrayImages(_array(x), _array(y))
-
-
-def _pairs(dataset: TorchDataset[Any], what: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    items = list(dataset) if isinstance(dataset, IterableDataset) else [dataset[i] for i in range(len(dataset))]  # type: ignore[arg-type]
-    if not items or any(not isinstance(item, (tuple, list)) or len(item) != 2 for item in items):
-        got = "nothing" if not items else "something else"
-        raise DataError(
-            f"Got {got} from the {what} Dataset; wanted pairs of an image and its label. Wrap it to give such."
-        )
-    labels = [y.item() if isinstance(y, (Tensor, np.generic)) else y for _, y in items]
-    return _array([_array(image) for image, _ in items]), np.array(labels)
-
-
-def _array(values: Any) -> npt.NDArray[Any]:
-    try:
-        return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    except ValueError as error:
-        raise DataError(
-            f"Images or labels differ in shape ({error}); wanted one array. Bring them to one size."
-        ) from error
 
 
 def _names(images: ArrayImages, classes: Sequence[str] | None) -> tuple[str, ...]:
