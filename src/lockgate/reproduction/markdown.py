@@ -16,9 +16,10 @@ images, so pixels differ slightly from the official crops. "Not run" is said of 
 another precision than fp32 say so beside their epochs. Do not edit: written by
 `{command}`.
 {schedule}
-*Reproduced*: every number that was run (averages, where a table has them) is at least the paper's less one point
-(costs: at most 1.2 times) and, of a baseline, no more than a point above it; and methods that the paper tells apart by
-more than a point stand in its order here, by more than a point; *as far as run* where something is missing. *Trend
+*Reproduced*: every number that was run (averages, where a table has them) is within a point of the paper's, ours as
+little above it as a baseline's (costs: at most 1.2 times, and never above the dense network's); and methods that the
+paper tells apart by more than a point stand in its order here, by more than a point; *as far as run* where something
+is missing. *Trend
 holds*: the order is the paper's, but not all numbers are within reach. *Differs*: neither. What is not in the paper is
 *beyond the paper*.
 """

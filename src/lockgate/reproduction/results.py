@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from lockgate.report import formatting
 AVERAGE = "avg"
 """The column that rows are judged by, where a table has it."""
 CLOSE = 0.01
-"""Accuracies within a point of the paper's, or above it, reproduce it."""
+"""Accuracies within a point of the paper's reproduce it."""
 CLOSE_RATIO = 1.2
 """Costs within a fifth of the paper's, or below it, do."""
 OURS = "ours"
 """How names of our own rows begin: they are no baselines of each other."""
+DENSE = "backbone"
+"""The row of a table of costs that holds those of the dense network."""
 NOT_JUDGED = ("MiB",)
 """Columns that say what a number was bought with."""
 
@@ -108,17 +111,23 @@ class Result:
         """The columns of a group, in order."""
         return list(dict.fromkeys(column for row in self.of(group) for column in row.numbers))
 
-    def close(self, row: ResultRow, number: Number) -> bool | None:
-        """Whether a number of ``row`` is as good as the paper's; None where one of the two is missing.
+    def close(self, row: ResultRow, column: str) -> bool | None:
+        """Whether a number of ``row`` is the paper's again; None where one of the two is missing.
 
-        A baseline must not be better either: what it is compared with would be another baseline than the paper's.
+        An accuracy must not be better either, ours as little as a baseline's: it would be another method than the
+        paper's. A cost may be lower, but never above that of the dense network, as the paper claims.
         """
+        number = row.numbers[column]
         if number.paper is None or number.mean is None:
             return None
         if self.lower_is_better:
-            return number.mean <= CLOSE_RATIO * number.paper
-        better = number.mean - number.paper
-        return better >= -CLOSE and (better <= CLOSE or not self.ranked or row.name.startswith(OURS))
+            return number.mean <= min(CLOSE_RATIO * number.paper, self._dense(row.group, column))
+        return abs(number.mean - number.paper) <= CLOSE
+
+    def _dense(self, group: str, column: str) -> float:
+        """The cost of the dense network in a group; infinite where it has no such row."""
+        costs = [row.numbers[column].mean for row in self.of(group) if row.name == DENSE and column in row.numbers]
+        return next((cost for cost in costs if cost is not None), math.inf)
 
     def verdict(self, group: str) -> str:
         """What a group comes to: *reproduced*, *trend holds*, *differs*, *not run here*, or *beyond the paper*."""
@@ -126,8 +135,8 @@ class Result:
         if not rows:
             return "not run here"
         columns = self.judged(group)
-        numbers = [(row, row.numbers[column]) for row in rows for column in columns if column in row.numbers]
-        judged = [close for row, number in numbers if (close := self.close(row, number)) is not None]
+        numbers = [(row, column) for row in rows for column in columns if column in row.numbers]
+        judged = [close for row, column in numbers if (close := self.close(row, column)) is not None]
         missing = ", ".join(self._missing(group))
         partly = f" ({missing})" if missing else ""
         if not judged:
