@@ -302,3 +302,10 @@ def test_a_row_says_its_epochs_and_any_reduced_precision():
     assert row("bf16-mixed", "bf16-mixed") == ("8", "bf16-mixed")
     assert row("32-true", "bf16-mixed") == ("8", "32-true and bf16-mixed")
     assert ResultRow("g", "r", {}, (), (), ()).schedule == ("–",)
+
+
+def test_a_row_with_a_number_that_was_copied_is_marked():
+    copied = replace(row("ours", C500=(0.94, 0.94)), transcribed=True)
+    assert copied.label == "ours †"
+    assert "| ours † |" in markdown(result(copied))
+    assert "| ours |" in markdown(result(row("ours", C500=(0.94, 0.94))))

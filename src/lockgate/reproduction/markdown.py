@@ -21,7 +21,7 @@ little above it as a baseline's (costs: at most 1.2 times, and never above the d
 paper tells apart by more than a point stand in its order here, by more than a point; *as far as run* where something
 is missing. *Trend
 holds*: the order is the paper's, but not all numbers are within reach. *Differs*: neither. What is not in the paper is
-*beyond the paper*.
+*beyond the paper*. A row with † was copied from an earlier page: its run is lost, and its code may be gone.
 """
 
 SHORT = """
@@ -91,7 +91,7 @@ def _table(result: Result) -> Iterator[str]:
         for row in rows:
             cells = [_cell(row, column) for column in columns]
             seeds = ", ".join(map(str, row.seeds)) or "–"
-            yield f"| {row.name} | {' | '.join(cells)} | {' · '.join(row.schedule)} | {seeds} |"
+            yield f"| {row.label} | {' | '.join(cells)} | {' · '.join(row.schedule)} | {seeds} |"
         commands = list(dict.fromkeys(command for row in rows for command in row.commands))
         if commands:
             hardware = "; ".join(machines(rows))

@@ -20,6 +20,8 @@ OURS = "ours"
 """How names of our own rows begin: they are no baselines of each other."""
 DENSE = "backbone"
 """The row of a table of costs that holds those of the dense network."""
+MARK = "†"
+"""Stands beside rows whose numbers were copied from an earlier page: their runs are lost."""
 NOT_JUDGED = ("MiB",)
 """Columns that say what a number was bought with."""
 
@@ -62,6 +64,13 @@ class ResultRow:
     """Whether it counts; what only gives the scale does not."""
     precisions: tuple[str, ...] = ()
     """Of its runs."""
+    transcribed: bool = False
+    """Whether a number was copied from a page, because its run is lost."""
+
+    @property
+    def label(self) -> str:
+        """Its name, marked where a number is a copy."""
+        return f"{self.name} {MARK}" if self.transcribed else self.name
 
     @property
     def schedule(self) -> tuple[str, ...]:

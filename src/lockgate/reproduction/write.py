@@ -18,6 +18,9 @@ from lockgate.reproduction.results import COMMIT, Number, Result, ResultRow
 from lockgate.runs.directory import RunFolder, write_atomically
 from lockgate.runs.legacy import upgraded_command
 
+TRANSCRIBED = "Transcribed"
+"""How the note of a kept result begins that was copied from a page."""
+
 
 def gather(
     paper_table: PaperTable,
@@ -71,6 +74,7 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         tuple(hardware_of(summary.environment) for summary in summaries),
         line.judged,
         tuple(RunFolder(folder).experiment().runtime.precision for folder in found.values()),
+        any((summary.note or "").startswith(TRANSCRIBED) for summary in summaries),
     )
 
 
@@ -85,6 +89,7 @@ def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
         (*a.hardware, *b.hardware),
         a.judged,
         (*a.precisions, *b.precisions),
+        a.transcribed or b.transcribed,
     )
 
 
