@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support import tiny
@@ -22,12 +24,23 @@ CASES += [("ccgn-episodic", "simple_cnn", {"seal": False})]  # past streams chan
 CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "seal": seal}) for seal in (True, False)]
 
 
+@pytest.fixture(scope="module")
+def survive() -> Iterator[Callable[..., dict[str, Any]]]:
+    """One process that has imported torch kills for all cases."""
+    command = [sys.executable, str(KILLER)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killer:
+
+        def ask(**case: Any) -> dict[str, Any]:
+            print(json.dumps(case), file=killer.stdin, flush=True)
+            return json.loads(killer.stdout.readline())
+
+        yield ask
+
+
 @pytest.mark.parametrize(("method", "backbone", "options"), CASES)
-def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, tmp_path):
-    command = [sys.executable, str(KILLER), method, backbone, json.dumps(options), str(tmp_path), str(KILLS)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, tmp_path, survive):
+    result = survive(method=method, backbone=backbone, options=options, folder=str(tmp_path), kills=KILLS)
+    assert "error" not in result, result["error"]
     assert len(result["kills"]) >= 10, result["kills"]
     assert {"in the middle of a checkpoint", "in the middle of a step"} <= set(result["kills"])
     assert result["killed"] == result["reference"]

@@ -1,9 +1,9 @@
 """Kill a run with SIGKILL again and again, resume it to its end, and compare it with one that was never killed.
 
-    python killer.py METHOD BACKBONE OPTIONS FOLDER KILLS
+    python killer.py        reads cases from standard input, one JSON object a line, and answers each by another
 
-Runs in a process of its own: torch is imported once, and each attempt is a forked child, so that ten kills cost
-seconds. Prints one JSON object.
+Runs in a process of its own: torch is imported once for all cases, and each attempt is a forked child, so that ten
+kills cost seconds.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from lightning_fabric import Fabric  # noqa: F401  imported before forking, so that no child pays for it
+from sklearn import svm  # noqa: F401
 
 from lockgate.runs.checkpoint import found
 from lockgate.runs.run import resume, run
 from tests.support import tiny
 
 TIMEOUT = 120
+LOOK = 0.0005
+"""Seconds between two looks at the folder: to look without rest would take a core from the run that is watched."""
 
 
 def child(work) -> int:
@@ -48,7 +52,7 @@ def child(work) -> int:
 def finish(pid: int) -> None:
     _, status = os.waitpid(pid, 0)
     if status != 0:
-        raise SystemExit(f"a run that nobody killed ended with status {status}")
+        raise RuntimeError(f"a run that nobody killed ended with status {status}")
 
 
 def snapshot(out: Path) -> dict[str, object]:
@@ -87,11 +91,12 @@ def attempt(kind: str, out: Path, work, rng: random.Random) -> bool:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             if status != 0:
-                raise SystemExit(f"the run ended by itself with status {status}")
+                raise RuntimeError(f"the run ended by itself with status {status}")
             return False
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)
-            raise SystemExit(f"nothing happened for {TIMEOUT} s while waiting for {kind!r}")
+            raise RuntimeError(f"nothing happened for {TIMEOUT} s while waiting for {kind!r}")
+        time.sleep(LOOK)
     if kind == "in the middle of a step":
         time.sleep(rng.random() * 0.02)
     os.kill(pid, signal.SIGKILL)
@@ -114,11 +119,12 @@ def outcome(out: Path) -> dict[str, object]:
     }
 
 
-def main(method: str, backbone: str, options: dict[str, object], folder: Path, kills: int) -> None:
+def survive(method: str, backbone: str, options: dict[str, object], folder: str, kills: int) -> dict[str, object]:
+    """Kill a run so many times; what it came to, beside what one came to that nobody killed."""
     size = {"options": options, "tasks": 3, "epochs": 3, "data": {"synthetic_classes": 6, "synthetic_per_class": 30}}
     steady = tiny.experiment(method, backbone, **size)
     restless = tiny.experiment(method, backbone, **size, runtime={"checkpoint_seconds": 0.0})  # after every step
-    reference, out = folder / "reference", folder / "killed"
+    reference, out = Path(folder) / "reference", Path(folder) / "killed"
     finish(child(lambda: run(steady, reference)))
     often = ["in the middle of a step", "in the middle of a checkpoint"]
     kinds = [*often * 4, "between record and checkpoint", *often, "between tasks"]
@@ -135,8 +141,17 @@ def main(method: str, backbone: str, options: dict[str, object], folder: Path, k
         phases += [point.manifest()["meta"]["phase"] for point in newest if point.kind == "fit"]
     if not (out / "summary.json").exists():
         finish(child(lambda: resume(out)))
-    print(json.dumps({"kills": done, "phases": phases, "reference": outcome(reference), "killed": outcome(out)}))
+    return {"kills": done, "phases": phases, "reference": outcome(reference), "killed": outcome(out)}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        try:
+            answer = survive(**json.loads(line))
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]))
+    main()
