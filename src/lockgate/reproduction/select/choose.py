@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
+from lockgate.config import nested
 from lockgate.errors import LockgateError
 from lockgate.reproduction.estimate import estimate, in_words
 from lockgate.reproduction.plan import Job, command
 from lockgate.reproduction.runners import local
 from lockgate.reproduction.runners import ray as on_ray
-from lockgate.reproduction.select.space import nested
 from lockgate.reproduction.select.trials import KINDS, Outcome, Selection, outcome
 from lockgate.runs.directory import write_atomically
 from lockgate.runs.summary import environment

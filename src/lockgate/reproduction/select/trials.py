@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lockgate.config import Experiment, leaves, merge
+from lockgate.config import Experiment, leaves, merge, nested
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
 from lockgate.reproduction.paper_table import Schedule
 from lockgate.reproduction.plan import Job, finished, folder_name, held, key
-from lockgate.reproduction.select.space import Space, draw, nested
+from lockgate.reproduction.select.space import Space, draw
 from lockgate.runs.build import experiment_from
 
 FIRST_SEED = 100
