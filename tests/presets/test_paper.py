@@ -78,7 +78,7 @@ CASES = [
 def test_every_preset_is_a_valid_experiment_of_the_method_and_data_set_asked_for(
     preset: str, method: str, dataset: str
 ) -> None:
-    experiment = validated(PRESETS[preset](method, dataset, {}, None))
+    experiment = validated(PRESETS[preset](method, dataset))
     assert (experiment.method, experiment.dataset) == (method, dataset)
     assert validated(experiment) == experiment, "a complete experiment is left as it is"
 

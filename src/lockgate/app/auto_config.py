@@ -21,6 +21,7 @@ from lockgate.data.size import TaskSize
 from lockgate.data.task_images import ImageStats
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
+from lockgate.presets.chosen import chosen_for
 from lockgate.presets.recipe import batch_for, epochs_for, recipe_file, settings_for
 from lockgate.runs.build import experiment_from
 from lockgate.scenario.incremental import class_weights
@@ -86,7 +87,7 @@ def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment
     backbone = "simple_cnn" if settings.backbone is None else settings.backbone
     size = min(LARGEST, max(SMALLEST, stats.side // STEP * STEP)) if settings.size is None else settings.size
     # How many images there are is each task's own: ``for_task``.
-    values = settings_for(method, backbone, TaskSize(0, size))
+    values = merge(settings_for(method, backbone, TaskSize(0, size)), chosen_for(method, backbone, settings.options))
     options: dict[str, Any] = {"grow": GROW}
     if memory != "none":
         options = {**options, "inference": "joint"}  # so that probabilities and answers agree

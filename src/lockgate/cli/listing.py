@@ -34,10 +34,11 @@ def _list(parsed: argparse.Namespace) -> int:
 
 
 def _files(preset: str) -> list[str]:
-    """What a preset has files for."""
+    """What a preset has files for, and what was chosen for it by which selection."""
     from lockgate.presets import files
+    from lockgate.presets.chosen import sources
 
-    return [f"files: {', '.join(files(preset))}"]
+    return [f"files: {', '.join(files(preset))}", *(sources() if preset == "short" else ())]
 
 
 def _list_options(method: str) -> int:

@@ -4,23 +4,43 @@ short       `short/BACKBONE.yaml`: one recipe for each network, fitted to the si
 paper       `paper/DATASET.yaml`: the paper's own table, so by data set
 printed     `printed/DATASET.yaml`: the same, without anything of ours
 
-A file has a group `all`, and groups named by the methods they are for, which override those of `all`.
+A file has a group `all`, and groups named by the methods they are for, which override those of `all`. What
+`lockgate select` chose for `short` is put over it: `chosen/BACKBONE/METHOD.yaml` (``presets/chosen.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from lockgate.config import Experiment, build, gather
+from lockgate.config import Experiment, build, gather, merge
 from lockgate.data.size import TaskSize, size_of, task_size
 from lockgate.errors import ConfigError
 from lockgate.presets import recipe
+from lockgate.presets.chosen import chosen_for
 from lockgate.registry import Entry, Registry
 
-Preset = Callable[[str, str, Mapping[str, Any], TaskSize | None], Experiment]
-"""From the names of a method and a data set; from what the user sets, as nested plain values; and from the size of a
-task, where it is known and not to be looked up by the data set's name."""
+NOTHING: Mapping[str, Any] = {}
+
+
+class Preset(Protocol):
+    """From names to an experiment."""
+
+    def __call__(
+        self,
+        method: str,
+        dataset: str,
+        given: Mapping[str, Any] = NOTHING,
+        task: TaskSize | None = None,
+        chosen: bool = True,
+    ) -> Experiment:
+        """The experiment of ``method`` on ``dataset``.
+
+        ``given`` is what the user sets, as nested plain values; ``task`` the size of a task, where it is not to be
+        looked up by the data set's name. Without ``chosen``, what `lockgate select` chose is left out.
+        """
+        ...
+
 
 PRESETS: Registry[Preset] = Registry(
     "preset",
@@ -35,10 +55,14 @@ PRESETS: Registry[Preset] = Registry(
     },
 )
 
-NOTHING: Mapping[str, Any] = {}
 
-
-def short(method: str, dataset: str, given: Mapping[str, Any] = NOTHING, task: TaskSize | None = None) -> Experiment:
+def short(
+    method: str,
+    dataset: str,
+    given: Mapping[str, Any] = NOTHING,
+    task: TaskSize | None = None,
+    chosen: bool = True,
+) -> Experiment:
     """The recipe of the network, fitted to the number of training images of a task and to their side.
 
     What is ``given`` is not in the experiment: it is put over it. But the recipe follows it: another network has
@@ -51,15 +75,29 @@ def short(method: str, dataset: str, given: Mapping[str, Any] = NOTHING, task: T
     optim = given.get("optim")
     batch = known.optim.batch_size if isinstance(optim, Mapping) and "batch_size" in optim else None
     values = recipe.settings_for(method, backbone, task, batch)
+    if chosen:
+        values = merge(values, chosen_for(method, backbone, given.get("options")))
     return build(Experiment, {**values, "method": method, "dataset": dataset})
 
 
-def paper(method: str, dataset: str, given: Mapping[str, Any] = NOTHING, task: TaskSize | None = None) -> Experiment:
+def paper(
+    method: str,
+    dataset: str,
+    given: Mapping[str, Any] = NOTHING,
+    task: TaskSize | None = None,
+    chosen: bool = True,
+) -> Experiment:
     """The paper's schedule for one of its four data sets."""
     return from_files("paper", method, dataset)
 
 
-def printed(method: str, dataset: str, given: Mapping[str, Any] = NOTHING, task: TaskSize | None = None) -> Experiment:
+def printed(
+    method: str,
+    dataset: str,
+    given: Mapping[str, Any] = NOTHING,
+    task: TaskSize | None = None,
+    chosen: bool = True,
+) -> Experiment:
     """The paper to the letter: its schedule and its method, no seal."""
     return from_files("printed", method, dataset)
 

@@ -29,7 +29,7 @@ def network_of(dataset: str) -> str:
 
 
 def settings_for(method: str, backbone: str, task: TaskSize, batch_size: int | None = None) -> dict[str, Any]:
-    """Settings of an experiment for tasks of this size; a ``batch_size`` that is given decides the epochs."""
+    """What the file of a network has for tasks of this size; a ``batch_size`` that is given decides the epochs."""
     settings = recipe_file(backbone)
     batch = batch_for(settings["schedule"], task.images)
     fitted: dict[str, Any] = {

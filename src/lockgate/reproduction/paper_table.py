@@ -13,7 +13,7 @@ from lockgate.report.schema import Summary
 from lockgate.reproduction.page import Kind
 from lockgate.runs.build import experiment_from
 
-Schedule = Literal["short", "paper"]
+Schedule = Literal["short", "paper", "printed"]
 Values = tuple[float | None, ...]
 Read = Callable[[Summary, Mapping[str, Any]], Values]
 """Our numbers of a line, from a run's summary and what was measured on its model afterwards."""

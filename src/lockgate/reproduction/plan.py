@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,17 +47,21 @@ def key(experiment: Experiment) -> str:
     return json.dumps({**kept, "precision": experiment.runtime.precision}, sort_keys=True)
 
 
-FOLLOWED = (("backbone",), ("tasks", "scenario.", "data.", "data_dir"), ("optim.batch_size",), ("",))
+FOLLOWED = (("backbone",), ("tasks", "scenario.", "data.", "data_dir"), ("optim.batch_size", "options."))
 """Names of settings, in the order in which a preset follows them: what comes later depends on what comes before."""
+ALL = ("",)
 
 
 def command(experiment: Experiment, schedule: Schedule) -> list[str]:
     """The words after `lockgate` that make this run: a preset, and a flag for whatever the rest would not make so."""
     flags: dict[str, Any] = {"method": experiment.method, "dataset": experiment.dataset}
     wanted = dict(leaves(validated(experiment).to_dict()))
-    for names in FOLLOWED:
+    for names in itertools.chain(FOLLOWED, itertools.repeat(ALL)):
         made = dict(leaves(experiment_from(over_preset({**nested(flags), "preset": schedule})).to_dict()))
-        flags |= {name: wanted[name] for name in wanted if name.startswith(names) and wanted[name] != made[name]}
+        new = {name: wanted[name] for name in wanted if name.startswith(names) and wanted[name] != made[name]}
+        if names == ALL and not new:
+            break
+        flags |= new
     return ["run", schedule, *(word for name, value in flags.items() for word in (f"--{name}", _text(name, value)))]
 
 
