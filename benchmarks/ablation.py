@@ -4,10 +4,9 @@
                                   [--no-run]
 
 Class-incremental Split MNIST, episodic memory. Every row has all options of the rows above it; the last one is the
-preset, but for its batches of 64: here they are of 32, and images 500 of each class unless --per-class says otherwise.
-Optimiser, rate, epochs and sparsity are the preset's in all rows. In bfloat16 a row takes two to five minutes of one
-core. Finished runs under RUNS are kept and used, stopped ones go on where they were. MNIST is looked for under
-LOCKGATE_DATA.
+preset, with 500 images of each class unless --per-class says otherwise. Optimiser, rate, epochs and sparsity are the
+preset's in all rows. In bfloat16 a row takes two to five minutes of one core. Finished runs under RUNS are kept and
+used, stopped ones go on where they were. MNIST is looked for under LOCKGATE_DATA.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ STEPS: dict[str, tuple[Change, ...]] = {
     "+ seal": (("options", "seal"),),
     "+ open_bias: gates start open": (("options", "open_bias"),),
     "+ gate_lr: gates learn faster": (("options", "gate_lr"),),
-    "+ random_translate: rehearsed images are moved": (("augment", "random_translate"),),
+    "+ random_translate: images are moved": (("augment", "random_translate"),),
     "+ random_affine: and turned, stretched, sheared": (("augment", "random_affine"),),
     "+ prune: what is silent is not computed": (("options", "prune"),),
     "+ anneal: no noise, no sparsity at the end; the last epoch is kept": (
@@ -65,8 +64,7 @@ STEPS: dict[str, tuple[Change, ...]] = {
 
 def rows(per_class: int, buffer: int) -> dict[str, Experiment]:
     """The experiment of every row."""
-    base = preset("short", "ccgn-episodic", "mnist", options={"buffer": buffer}, optim={"batch_size": 32})
-    base = dataclasses.replace(base, scenario=dataclasses.replace(base.scenario, per_class=per_class))
+    base = preset("short", "ccgn-episodic", "mnist", options={"buffer": buffer}, scenario={"per_class": per_class})
     printed, made = dict(PRINTED), dict[str, Experiment]()
     for name, steps in STEPS.items():
         for step in steps:

@@ -140,7 +140,9 @@ def _described(
     if isinstance(experiment, Experiment):
         return validated(replace(experiment, **names), objects)
     given = dict(experiment) if isinstance(experiment, Mapping) else read_file(Path(experiment))
-    values = over_preset({**given, **names})
+    if objects.network is not None:
+        names = {**names, "backbone": objects.note()["network"]}  # so that it has the recipe of a network of one's own
+    values = over_preset({**given, **names}, None if objects.scenario is None else objects.scenario.task_size)
     if objects.method is not None:  # a preset has options for the method it knows
         values["options"] = given.get("options", {})
     return experiment_from(values, objects)

@@ -11,7 +11,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lockgate.settings import build, gather, leaves, merge, option, read_yaml
+from lockgate.settings import build, gather, leaves, merge, nested, option, read_yaml
 
 __all__ = [
     "AugmentConfig",
@@ -26,6 +26,7 @@ __all__ = [
     "gather",
     "leaves",
     "merge",
+    "nested",
     "option",
     "read_yaml",
 ]

@@ -122,6 +122,18 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield prefix + name, value
 
 
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted name as groups within groups: what ``leaves`` came from."""
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        *groups, last = name.split(".")
+        inner = made
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[last] = value
+    return made
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping a YAML file holds."""
     import yaml

@@ -94,6 +94,14 @@ def test_objects_give_the_bits_of_the_names_they_stand_for(
     assert last_bits(own) == last_bits(whole_own)
 
 
+def test_a_recipe_is_fitted_to_tasks_and_a_network_that_are_given(tmp_path: Path, scenario: Scenario) -> None:
+    given = {"preset": "short", "dataset": "cifar10", "method": "finetune", "model": {"width": 4}, "epochs": 1}
+    described = lockgate.run(given, tmp_path / "run", scenario=scenario, network=network, quiet=True).experiment
+    assert described.optim.batch_size == 16, "by the images there are, not by those of CIFAR-10"
+    assert not described.augment.random_flip, "the recipe of a network of one's own, not CIFAR-10's ResNet-18"
+    assert described.augment.random_translate == max(scenario.image_shape[1:]) // 14
+
+
 def test_a_network_is_begun_with_and_left_alone(tmp_path: Path, scenario: Scenario) -> None:
     learner = lockgate.make_method("ccgn", scenario.image_shape, network="mlp", model={"width": 6}, seed=3)
     mine = learner.backbone

@@ -26,7 +26,14 @@ from tests.support import folders
 from lockgate import ContinualClassifier
 from lockgate.errors import CheckpointError, ConfigError, DataError, RunFolderError
 
-SHORT: dict[str, Any] = {"width": 8, "epochs": 3, "batch_size": 8, "probes": 2, "verbose": False}
+SHORT: dict[str, Any] = {
+    "width": 8,
+    "epochs": 3,
+    "batch_size": 8,
+    "probes": 2,
+    "verbose": False,
+    "options": {"refit": 5},
+}
 
 
 def pairs(*names: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -183,7 +190,7 @@ def test_a_pickle_of_a_model_on_disk_is_its_path(model: ContinualClassifier) -> 
 
 
 def test_a_model_that_has_learnt_nothing_is_copied_as_its_parameters(tmp_path: Path) -> None:
-    fresh = ContinualClassifier(tmp_path / "model", options={"sparsity": 0.1}, **SHORT)
+    fresh = ContinualClassifier(tmp_path / "model", **{**SHORT, "options": {"sparsity": 0.1}})
     for made in (copy.deepcopy(fresh), pickle.loads(pickle.dumps(fresh)), copy.copy(fresh)):
         assert made.tasks == ()
         assert {**made.get_params(), "path": fresh.path} == fresh.get_params()
@@ -254,7 +261,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
 
 def test_its_name_says_what_it_is(model: ContinualClassifier, temporary: ContinualClassifier) -> None:
     assert repr(ContinualClassifier()) == "ContinualClassifier(): nothing learnt yet"
-    settings = "width=8, epochs=3, batch_size=8, probes=2, verbose=False"
+    settings = "width=8, epochs=3, batch_size=8, probes=2, options={'refit': 5}, verbose=False"
     where = repr(model.path)
     assert (
         repr(model) == f"ContinualClassifier(path={where}, {settings}): 1 task ('pets'), 2 classes, in {model.folder}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from lockgate.config import Experiment
 from lockgate.data import DATASETS
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
-from lockgate.presets import PRESETS
+from lockgate.presets import PRESETS, paper, printed
 from lockgate.runs.build import experiment_from, validated
 
 # The supplement's hyperparameter table, copied by hand: rows "optim" and "our".
@@ -88,7 +87,7 @@ def test_every_preset_is_a_valid_experiment_of_the_method_and_data_set_asked_for
 @pytest.mark.parametrize("dataset", list(TABLE))
 def test_the_paper_preset_is_the_papers_table(method: str, dataset: str) -> None:
     row = TABLE[dataset]
-    experiment = validated(PRESETS["paper"](method, dataset))
+    experiment = validated(paper(method, dataset))
     optim = experiment.optim
     assert optim.optimiser == "sgd"
     assert optim.batch_size == row["batch size"]
@@ -109,7 +108,7 @@ def test_the_paper_preset_is_the_papers_table(method: str, dataset: str) -> None
         assert experiment.options["sparsity_warmup"] == row["sparsity_warmup"]
         assert experiment.options["gate_lr"] == 1.0, "the paper has one learning rate"
     elif method not in GENERATIVE:
-        assert PRESETS["paper"](method, dataset).options == {}, "the method's own defaults"
+        assert paper(method, dataset).options == {}, "the method's own defaults"
     if method in ("ccgn-episodic", "ccgn-generative"):
         assert experiment.options["inference"] == "argmax"
         assert not experiment.augment.active, "the paper does not augment what the task classifier sees"
@@ -124,16 +123,11 @@ def test_the_paper_preset_is_the_papers_table(method: str, dataset: str) -> None
 @pytest.mark.parametrize("dataset", [name for name in DATASETS if name not in TABLE])
 def test_the_paper_preset_refuses_what_the_paper_did_not_train_on(dataset: str) -> None:
     with pytest.raises(ConfigError, match=f"no schedule for '{dataset}'.*cifar10, imagenet50, mnist, svhn.*short"):
-        PRESETS["paper"]("ccgn", dataset)
-
-
-def test_a_data_set_from_outside_has_the_settings_of_any_folder() -> None:
-    theirs, folder = PRESETS["short"]("ccgn", "somebody.elses:birds"), PRESETS["short"]("ccgn", "folder")
-    assert dataclasses.replace(theirs, dataset="folder") == folder
+        paper("ccgn", dataset)
 
 
 def test_validation_lists_problems_of_every_kind_at_once() -> None:
-    values = Experiment(method="ccng", backbone="resnet", optim=PRESETS["paper"]("ccgn", "svhn").optim, devices=7)
+    values = Experiment(method="ccng", backbone="resnet", optim=paper("ccgn", "svhn").optim, devices=7)
     with pytest.raises(ConfigError) as caught:
         validated(values)
     text = "\n".join(caught.value.problems)
@@ -171,7 +165,7 @@ def test_validation_fills_in_the_options_that_were_not_given() -> None:
 @pytest.mark.parametrize("dataset", [*TABLE, "digits"])
 @pytest.mark.parametrize("method", ["ccgn", "ccgn-episodic", "ccgn-generative"])
 def test_printed_has_nothing_of_ours(method: str, dataset: str) -> None:
-    experiment = validated(PRESETS["printed"](method, dataset))
+    experiment = validated(printed(method, dataset))
     options = experiment.options
     row = TABLE["mnist" if dataset == "digits" else dataset]
     assert (options["sparsity"], options["sparsity_warmup"]) == (row["lambda_s"], row["sparsity_warmup"])

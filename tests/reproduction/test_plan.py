@@ -10,8 +10,9 @@ import pytest
 import yaml
 from tests.support import tiny
 
+from lockgate.app.experiment_file import over_preset
 from lockgate.cli.main import main
-from lockgate.config import Experiment, RuntimeConfig, merge
+from lockgate.config import Experiment, RuntimeConfig, leaves, merge
 from lockgate.errors import LockgateError
 from lockgate.presets import short
 from lockgate.reproduction import TABLES
@@ -129,3 +130,36 @@ def test_every_line_of_every_table_is_a_command_that_gives_its_experiment_back(n
         assert main([*command(experiment, schedule), "--print_config"]) == 0
         assert key(experiment_from(yaml.safe_load(capsys.readouterr().out))) == key(experiment)
         assert len(line.columns) == len(line.paper)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"backbone": "resnet18"},
+        {"backbone": "mlp", "model": {"width": 7}},
+        {"optim": {"batch_size": 256}},
+        {"optim": {"batch_size": 64}, "epochs": 8},  # the recipe's own
+        {"tasks": 2, "scenario": {"per_class": 300, "held_out": 0.3, "kind": "rotated"}},
+        {"tasks": 2, "scenario": {"per_class": 300}, "optim": {"batch_size": 8}},
+        {"tasks": 1, "epochs": 8, "data_dir": "12: 3"},
+        {"dataset": "synthetic", "data": {"synthetic_classes": 4, "synthetic_per_class": 2000}, "tasks": 2},
+        {"dataset": "cifar10", "backbone": "simple_cnn", "model": {"width": 16}, "augment": {"random_flip": True}},
+        {"augment": {"random_translate": 0, "images": "rehearsed"}, "options": {"sparsity_warmup": 2, "grow": 0.3}},
+        {"options": {"prune": 0.0}, "scenario": {"class_order": 1993}, "runtime": {"loggers": ["tensorboard"]}},
+    ],
+)
+@pytest.mark.parametrize("schedule", ["short", "printed"])
+def test_a_command_gives_back_whatever_experiment_it_was_made_from(
+    schedule: Any, given: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a preset makes of some flags: the ones printed, parsed anew, make the same of them."""
+    values = {"preset": "short", "method": "ccgn-episodic", "dataset": "mnist", **given}
+    if schedule == "printed" and values["dataset"] == "synthetic":
+        pytest.skip("the paper has no such data")
+    experiment = experiment_from(over_preset(values))
+    words = command(experiment, schedule)
+    assert main([*words, "--print_config"]) == 0
+    assert experiment_from(yaml.safe_load(capsys.readouterr().out)) == experiment
+    if schedule == "short":
+        asked = {name for name, _ in leaves(values)}
+        assert {word[2:] for word in words if word.startswith("--")} <= asked, "no flag that the recipe makes needless"

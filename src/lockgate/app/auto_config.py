@@ -4,9 +4,7 @@
 |---|---|
 | image size | the median of the shorter sides, at most 32, in steps of 4 |
 | channels | one if all images of the first task are grey, else three |
-| batch | 16 images; 32 from 1,000 training images on, 64 from 4,000 |
-| epochs | as many as make 400 steps, but at least 8 and at most 60 |
-| sparsity | sets in as the class loss falls |
+| the rest | the network's recipe, as `lockgate run` has it (`presets/short`): batch and epochs by a task's images |
 
 Layers grow, because nobody knows how many tasks will come.
 """
@@ -19,10 +17,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from lockgate.config import Experiment, gather, leaves, merge
+from lockgate.data.size import TaskSize
 from lockgate.data.task_images import ImageStats
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
-from lockgate.presets import short
+from lockgate.presets.chosen import chosen_for
+from lockgate.presets.recipe import batch_for, epochs_for, recipe_file, settings_for
 from lockgate.runs.build import experiment_from
 from lockgate.scenario.incremental import class_weights
 
@@ -31,14 +31,10 @@ METHOD_OF_MEMORY: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic",
 
 LARGEST, SMALLEST, STEP = 32, 8, 4
 """Sides of images, in pixels."""
-BATCHES = ((4000, 64), (1000, 32), (0, 16))
-"""From so many training images on, so many a step."""
-STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 400, 8, 60
+GROW = 0.3
+"""Share of the first width that is free when a task begins."""
 KEPT = 500
 """Images that an episodic memory keeps."""
-
-# Twenty layers of noise: gates start wide open, or nothing is learnt before sparsity sets in (as for CIFAR-10).
-_RESNET: dict[str, Any] = {"gate_lr": 5.0, "anneal": 0.35, "open_bias": 2.5}
 
 
 @dataclass(frozen=True)
@@ -87,21 +83,23 @@ def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment
     memory = "episodic" if settings.memory is None else settings.memory
     _refuse_keep(settings, memory)
     method = METHOD_OF_MEMORY[memory]
-    values = short(method, "folder").to_dict()
     # None is the only word for "choose": a 0 is a setting too, which the bounds of the config refuse.
     backbone = "simple_cnn" if settings.backbone is None else settings.backbone
     size = min(LARGEST, max(SMALLEST, stats.side // STEP * STEP)) if settings.size is None else settings.size
-    options: dict[str, Any] = _RESNET if backbone == "resnet18" else {}
+    # How many images there are is each task's own: ``for_task``.
+    values = merge(settings_for(method, backbone, TaskSize(0, size)), chosen_for(method, backbone, settings.options))
+    options: dict[str, Any] = {"grow": GROW}
     if memory != "none":
         options = {**options, "inference": "joint"}  # so that probabilities and answers agree
     if memory == "episodic":
         options = {**options, "buffer": KEPT if settings.keep is None else settings.keep}
     over: dict[str, Any] = {
+        "method": method,
+        "dataset": "folder",
         "tasks": 1,
         "seed": 0 if settings.seed is None else settings.seed,
-        "backbone": backbone,
         "data": {"image_size": size, "greyscale": stats.grey},
-        "model": {"width": settings.width if settings.width is not None else 16 if backbone == "resnet18" else 0},
+        "model": {} if settings.width is None else {"width": settings.width},
         "runtime": {"threads": threads},
         "options": {**options, **settings.options},
     }
@@ -152,13 +150,9 @@ def refuse_changes(settings: UserSettings, model: Experiment) -> None:
 
 def for_task(model: Experiment, settings: UserSettings, images: int) -> Experiment:
     """The model's experiment with the schedule of a task of ``images`` training images."""
-    batch = settings.batch_size
-    if batch is None:
-        batch = next(size for least, size in BATCHES if images >= least)
-    epochs = settings.epochs
-    if epochs is None:
-        steps = max(1, images // max(1, batch))  # a batch of 0 is refused below
-        epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, -(-STEPS // steps)))
+    rule = recipe_file(model.backbone)["schedule"]
+    batch = batch_for(rule, images) if settings.batch_size is None else settings.batch_size
+    epochs = epochs_for(rule, images, batch) if settings.epochs is None else settings.epochs
     device = model.runtime.accelerator if settings.device is None else settings.device
     runtime = replace(model.runtime, accelerator=device)
     made = replace(model, epochs=epochs, optim=replace(model.optim, batch_size=batch), runtime=runtime)

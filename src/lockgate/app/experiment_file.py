@@ -8,6 +8,7 @@ from typing import Any
 
 from lockgate.config import Experiment, merge, read_yaml
 from lockgate.data import DATASETS
+from lockgate.data.size import TaskSize
 from lockgate.errors import ConfigError
 from lockgate.presets import PRESETS
 from lockgate.runs.directory import OBJECTS
@@ -30,11 +31,15 @@ def read_file(path: Path) -> dict[str, Any]:
     return {"preset": DEFAULT, **upgraded(values)}
 
 
-def over_preset(values: Mapping[str, Any]) -> dict[str, Any]:
-    """All values of an experiment: those given, over the ones of their ``preset``, or else over the defaults."""
+def over_preset(values: Mapping[str, Any], task: TaskSize | None = None, chosen: bool = True) -> dict[str, Any]:
+    """All values of an experiment: those given, over the ones of their ``preset``, or else over the defaults.
+
+    ``task`` is the size of a task where the data are given rather than named. Without ``chosen``, what `lockgate
+    select` chose is left out of the preset.
+    """
     given = dict(values)
     preset, base = given.pop("preset", None), Experiment()
     method, dataset = (str(given.get(key, getattr(base, key))) for key in ("method", "dataset"))
     if preset is not None and dataset in DATASETS:  # else its name is a problem to be listed with the others
-        base = PRESETS[str(preset)](method, dataset)
+        base = PRESETS[str(preset)](method, dataset, given, task, chosen)
     return merge(base.to_dict(), given)

@@ -26,18 +26,19 @@ def _list(parsed: argparse.Namespace) -> int:
         print(f"{kind}:")
         for name in registry:
             print(f"  {name:16} {registry.summary(name)}")
-            for line in _sources(name) if kind == "presets" else ():
+            for line in _files(name) if kind == "presets" else ():
                 print(f"  {'':16} {line}")
         for note in registry.shadowed():
             print(f"  ({note})")
     return 0
 
 
-def _sources(preset: str) -> list[str]:
-    """Where the settings of a preset's files come from, where they say so."""
-    from lockgate.presets import sources
+def _files(preset: str) -> list[str]:
+    """What a preset has files for, and what was chosen for it by which selection."""
+    from lockgate.presets import files
+    from lockgate.presets.chosen import sources
 
-    return [f"{dataset}: chosen by {source}" for dataset, source in sources(preset).items()]
+    return [f"files: {', '.join(files(preset))}", *(sources() if preset == "short" else ())]
 
 
 def _list_options(method: str) -> int:

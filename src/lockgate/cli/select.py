@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ def add(commands: Any) -> None:
         allow_abbrev=False,
     )
     select.add_argument("chosen_for", metavar="METHOD", help="a method (`lockgate list methods`)")
+    select.add_argument("--datasets", help="data sets, by commas: the best on average is chosen (--dataset: one)")
+    select.add_argument("--name", help="what to call the files (default: METHOD), for a variant that flags fix")
     select.add_argument("--trials", type=int, default=20, help="settings to try, the preset's own first (default: 20)")
     select.add_argument("--seeds", type=int, default=1, help="runs a trial, on seeds 100 .. and their own class orders")
     select.add_argument("--goal", choices=("class", "task", "domain"), default="class", help="accuracy to choose by")
@@ -40,7 +43,7 @@ def add(commands: Any) -> None:
         help="training images of each class to use (--scenario.per_class)",
     )
     select.add_argument("--space", type=Path, help="YAML file of what may be chosen (default: the method's own)")
-    select.add_argument("--schedule", choices=("short", "paper"), default="short", help="the preset to vary")
+    select.add_argument("--schedule", choices=("short", "paper", "printed"), default="short", help="the preset to vary")
     select.add_argument("--search-seed", type=int, default=0, help="seed of the random search")
     select.add_argument("--jobs", type=int, default=1, help="runs at a time")
     select.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
@@ -56,20 +59,20 @@ def _select(parsed: argparse.Namespace) -> int:
     Test images are not read. Any flag of the configuration fixes that setting for all trials. The same command again
     goes on where it was stopped; with more --trials it adds to those that are there.
     """
-    from lockgate.app.experiment_file import over_preset
-    from lockgate.config import merge
+    from lockgate.config import Experiment
     from lockgate.reproduction.select import choose
     from lockgate.reproduction.select.space import read_space
-    from lockgate.reproduction.select.trials import Selection, require_goal
-    from lockgate.runs.build import experiment_from
+    from lockgate.reproduction.select.trials import Selection, require_possible
 
     _require(parsed)
-    fixed = merge(flags.collect(parsed), {"method": parsed.chosen_for, "preset": parsed.schedule})
-    base = experiment_from(over_preset(fixed)).to_dict()
-    if base["data_dir"] is not None:
-        base["data_dir"] = str(Path(base["data_dir"]).absolute())  # workers of a cluster stand elsewhere
+    given = flags.collect(parsed)
+    if given.get("data_dir") is not None:
+        given["data_dir"] = str(Path(given["data_dir"]).absolute())  # workers of a cluster stand elsewhere
+    one = given.pop("dataset", Experiment().dataset)
     selection = Selection(
-        base,
+        parsed.chosen_for,
+        (one,) if parsed.datasets is None else tuple(parsed.datasets.split(",")),
+        given,
         parsed.schedule,
         read_space(parsed.chosen_for, parsed.space),
         parsed.trials,
@@ -77,11 +80,11 @@ def _select(parsed: argparse.Namespace) -> int:
         parsed.goal,
         _made(parsed.out),
         parsed.search_seed,
-        frozenset([*vars(parsed), *(f"options.{name}" for name in parsed.options)]),
     )
-    require_goal(selection)
+    require_possible(selection)
     failed = choose.run_trials(selection, parsed.jobs, parsed.ray, _log)
-    chosen, tried = choose.write(selection, parsed.typed, _log)
+    name = parsed.name or re.sub(r"[^\w.+-]+", ".", parsed.chosen_for)
+    chosen, tried = choose.write(selection, parsed.typed, name, _log)
     if not parsed.keep_models:
         choose.drop_models(selection)
     print(f"{chosen}\n{tried}")
@@ -100,6 +103,10 @@ def _require(parsed: argparse.Namespace) -> None:
         if value < least
     ]
     given = vars(parsed)
+    if parsed.datasets is not None and "dataset" in given:
+        problems.append("'--dataset' and '--datasets' are one setting. Got both; leave one of them out.")
+    if parsed.name is not None and not re.fullmatch(r"[\w+][\w.+-]*", parsed.name):
+        problems.append(f"'name' must be letters, digits, '_', '-', '+' and '.'. Got {parsed.name!r} instead.")
     problems += [
         f"'--{name}' is set by the selection. Use {instead}." for name, instead in OURS.items() if name in given
     ]

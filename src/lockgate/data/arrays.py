@@ -11,6 +11,18 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True)
+class DataSize:
+    """How large a data set is."""
+
+    images_per_class: int
+    """For training, those that will be held out included; the mean, where classes differ."""
+    classes: int
+    side: int
+    """The longer side of an image, in pixels."""
+    channels: int
+
+
+@dataclass(frozen=True)
 class Arrays:
     """One split of a data set."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lockgate.config import DataConfig
 from lockgate.data import cifar
-from lockgate.data.arrays import Dataset
+from lockgate.data.arrays import Dataset, DataSize
 from lockgate.data.source import Release
 
 TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
@@ -29,6 +29,11 @@ LAYOUT = cifar.Layout(
     count=len(CLASSES),
     known=CLASSES,
 )
+
+
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """As published; the arguments are not used."""
+    return DataSize(images_per_class=5000, classes=10, side=32, channels=3)
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lockgate.config import DataConfig
 from lockgate.data import cifar
-from lockgate.data.arrays import Dataset
+from lockgate.data.arrays import Dataset, DataSize
 from lockgate.data.source import Release
 
 LAYOUT = cifar.Layout(
@@ -27,6 +27,11 @@ LAYOUT = cifar.Layout(
     count=100,
     label_bytes=2,
 )
+
+
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """As published; the arguments are not used."""
+    return DataSize(images_per_class=500, classes=100, side=32, channels=3)
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:

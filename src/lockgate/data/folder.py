@@ -5,24 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
-from lockgate.data.images import class_folders, read_split
+from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
+from lockgate.data.images import class_folders, image_files, read_split
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
 
 LAYOUT = "DIR/train/<class>/<images> and DIR/test/<class>/<images>"
 
 
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """By the files there are, of which none is opened; ``DataError`` where there is no such folder."""
+    train = _base(data_dir) / "train"
+    _require(train)
+    counts = [len(image_files(train / name)) for name in _classes(train)]
+    return DataSize(round(sum(counts) / len(counts)), len(counts), config.image_size, 1 if config.greyscale else 3)
+
+
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     """The images under ``data_dir`` (or LOCKGATE_DATA), resized to ``config.image_size``; classes sorted by name."""
-    base = base_folder(data_dir)
-    if base is None:
-        raise DataError(f"The data set 'folder' needs a folder. Pass --data-dir DIR (or set {ENVIRONMENT}): {LAYOUT}.")
+    base = _base(data_dir)
     train, test = base / "train", base / "test"
     _require(train)
-    classes = class_folders(train)
-    if len(classes) < 2:
-        raise DataError(f"{train} holds {len(classes)} class folders; wanted at least two. Wanted: {LAYOUT}.")
+    classes = _classes(train)
 
     def read_test() -> Arrays:
         _require(test)
@@ -31,6 +35,20 @@ def read(data_dir: Path | None, config: DataConfig) -> Dataset:
 
     learnt = read_split(train, classes, config.image_size, config.greyscale)
     return Dataset("folder", tuple(classes), learnt, UnreadArrays(read_test))
+
+
+def _base(data_dir: Path | None) -> Path:
+    base = base_folder(data_dir)
+    if base is None:
+        raise DataError(f"The data set 'folder' needs a folder. Pass --data-dir DIR (or set {ENVIRONMENT}): {LAYOUT}.")
+    return base
+
+
+def _classes(train: Path) -> list[str]:
+    classes = class_folders(train)
+    if len(classes) < 2:
+        raise DataError(f"{train} holds {len(classes)} class folders; wanted at least two. Wanted: {LAYOUT}.")
+    return classes
 
 
 def _require(split: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
+from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
 from lockgate.data.images import class_folders, read_split
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
@@ -24,6 +24,11 @@ REMEDY = (
     "DIR/imagenet50/train/<wnid>/*.JPEG and DIR/imagenet50/val/<wnid>/*.JPEG (wnid like n01440764), "
     f"and pass --data-dir DIR or set {ENVIRONMENT}=DIR."
 )
+
+
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """Of most classes of ILSVRC-2012, at the size that ``config`` has; no file is looked at."""
+    return DataSize(images_per_class=1300, classes=len(config.wnids) or COUNT, side=config.image_size, channels=3)
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:

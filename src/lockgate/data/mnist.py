@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
+from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
 from lockgate.data.source import Release, locate
 from lockgate.errors import DataError
 
@@ -37,6 +37,11 @@ FILES = (
     _release("t10k-images", 3, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
     _release("t10k-labels", 1, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
 )
+
+
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """As published; the arguments are not used."""
+    return DataSize(images_per_class=6000, classes=10, side=SIDE, channels=1)
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:

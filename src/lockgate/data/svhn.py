@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
+from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
 from lockgate.data.source import Release, locate
 from lockgate.errors import DataError
 
@@ -22,6 +22,11 @@ FILES = (
 )
 SHAPE = (32, 32, 3)
 REMEDY = "Replace it by the official file."
+
+
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """As published; the arguments are not used."""
+    return DataSize(images_per_class=7326, classes=10, side=32, channels=3)
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:

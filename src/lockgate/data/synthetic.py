@@ -11,13 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset
+from lockgate.data.arrays import Arrays, Dataset, DataSize
 
 CHANNELS, SIDE, COARSE = 3, 16, 4
 REACH = 2  # pixels a prototype moves along each axis
 SIGNAL, CLUTTER, NOISE = 50.0, 50.0, 25.0  # amplitudes in grey levels
 
 Floats = npt.NDArray[np.float32]
+
+
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """As ``config`` has it."""
+    return DataSize(config.synthetic_per_class, config.synthetic_classes, SIDE, CHANNELS)
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:

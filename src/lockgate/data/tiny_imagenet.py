@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
+from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
 from lockgate.data.images import image_files, read_files
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
@@ -28,6 +28,11 @@ REMEDY = (
     "Get tiny-imagenet-200.zip (cs231n.stanford.edu), unpack it to DIR/tiny-imagenet-200/, and pass --data-dir DIR or "
     f"set {ENVIRONMENT}=DIR."
 )
+
+
+def size(data_dir: Path | None, config: DataConfig) -> DataSize:
+    """As published; the arguments are not used."""
+    return DataSize(images_per_class=500, classes=200, side=SIDE, channels=3)
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:

@@ -1,32 +1,52 @@
-"""Ready-made experiments: one file of settings per preset and data set, `PRESET/DATASET.yaml`, to be read off.
+"""Ready-made experiments, as files to be read off.
 
-A file has a group `all`, and a group for each method that has settings of its own, which override those of `all`. A
-data set that has no file of its own takes the preset's `default.yaml`, where there is one. `source` names the file that
-`lockgate select` chose its settings by: one path, or one for each method.
+short       `short/BACKBONE.yaml`: one recipe for each network, fitted to the size of the data (``presets/recipe.py``)
+paper       `paper/DATASET.yaml`: the paper's own table, so by data set
+printed     `printed/DATASET.yaml`: the same, without anything of ours
+
+A file has a group `all`, and groups named by the methods they are for, which override those of `all`. What
+`lockgate select` chose for `short` is put over it: `chosen/BACKBONE/METHOD.yaml` (``presets/chosen.py``).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from lockgate.config import Experiment, build, merge, read_yaml
+from lockgate.config import Experiment, build, gather, merge
+from lockgate.data.size import TaskSize, size_of, task_size
 from lockgate.errors import ConfigError
+from lockgate.presets import recipe
+from lockgate.presets.chosen import chosen_for
 from lockgate.registry import Entry, Registry
 
-Preset = Callable[[str, str], Experiment]
-"""From the names of a method and a data set."""
+NOTHING: Mapping[str, Any] = {}
 
-FOLDER = Path(__file__).parent
-SOURCE = "source"
+
+class Preset(Protocol):
+    """From names to an experiment."""
+
+    def __call__(
+        self,
+        method: str,
+        dataset: str,
+        given: Mapping[str, Any] = NOTHING,
+        task: TaskSize | None = None,
+        chosen: bool = True,
+    ) -> Experiment:
+        """The experiment of ``method`` on ``dataset``.
+
+        ``given`` is what the user sets, as nested plain values; ``task`` the size of a task, where it is not to be
+        looked up by the data set's name. Without ``chosen``, what `lockgate select` chose is left out.
+        """
+        ...
+
 
 PRESETS: Registry[Preset] = Registry(
     "preset",
     {
         "short": Entry(
-            "lockgate.presets:short", "A few epochs a task, for CPUs; keeps free capacity for all tasks (default)."
+            "lockgate.presets:short", "A few epochs a task, for CPUs, fitted to the network and the data (default)."
         ),
         "paper": Entry("lockgate.presets:paper", "The paper's table of hyperparameters, for GPUs, with our seal."),
         "printed": Entry(
@@ -36,47 +56,62 @@ PRESETS: Registry[Preset] = Registry(
 )
 
 
-def short(method: str, dataset: str) -> Experiment:
-    """A schedule of a few epochs a task: gates learn several times faster than the network, or they would not close."""
-    return from_files("short", method, dataset)
+def short(
+    method: str,
+    dataset: str,
+    given: Mapping[str, Any] = NOTHING,
+    task: TaskSize | None = None,
+    chosen: bool = True,
+) -> Experiment:
+    """The recipe of the network, fitted to the number of training images of a task and to their side.
+
+    What is ``given`` is not in the experiment: it is put over it. But the recipe follows it: another network has
+    another recipe, other tasks have another size, and another batch makes other epochs.
+    """
+    known = gather(Experiment, {key: value for key, value in given.items() if key != "options"}, "", [])
+    backbone = known.backbone if isinstance(given.get("backbone"), str) else recipe.network_of(dataset)
+    if task is None:
+        task = task_size(size_of(dataset, known.data_dir, known.data), known.tasks, known.scenario)
+    optim = given.get("optim")
+    batch = known.optim.batch_size if isinstance(optim, Mapping) and "batch_size" in optim else None
+    values = recipe.settings_for(method, backbone, task, batch)
+    if chosen:
+        values = merge(values, chosen_for(method, backbone, given.get("options")))
+    return build(Experiment, {**values, "method": method, "dataset": dataset})
 
 
-def paper(method: str, dataset: str) -> Experiment:
+def paper(
+    method: str,
+    dataset: str,
+    given: Mapping[str, Any] = NOTHING,
+    task: TaskSize | None = None,
+    chosen: bool = True,
+) -> Experiment:
     """The paper's schedule for one of its four data sets."""
     return from_files("paper", method, dataset)
 
 
-def printed(method: str, dataset: str) -> Experiment:
+def printed(
+    method: str,
+    dataset: str,
+    given: Mapping[str, Any] = NOTHING,
+    task: TaskSize | None = None,
+    chosen: bool = True,
+) -> Experiment:
     """The paper to the letter: its schedule and its method, no seal."""
     return from_files("printed", method, dataset)
 
 
 def from_files(preset: str, method: str, dataset: str) -> Experiment:
-    """The experiment that the files of ``preset`` describe."""
-    folder = FOLDER / preset
-    file = folder / f"{dataset}.yaml"
+    """The experiment that a preset's file for a data set describes."""
+    file = recipe.FOLDER / preset / f"{dataset}.yaml"
     if not file.is_file():
-        file = folder / "default.yaml"
-    if not file.is_file():
-        known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml")))
+        known = ", ".join(files(preset))
         raise ConfigError([f"The preset {preset!r} has no schedule for {dataset!r}; it has for {known}. Use `short`."])
-    settings = _read(file)
-    values = merge(settings["all"], settings.get(method, {}))
+    values = recipe.of_method(recipe.read(file), method)
     return build(Experiment, {**values, "method": method, "dataset": dataset})
 
 
-def sources(preset: str) -> dict[str, str]:
-    """For each file of ``preset`` that names one, by data set: where its settings come from."""
-    found: dict[str, str] = {}
-    for file in sorted((FOLDER / preset).glob("*.yaml")):
-        source: Any = _read(file).get(SOURCE)
-        if isinstance(source, Mapping):
-            source = ", ".join(f"{path} ({method})" for method, path in source.items())
-        if source is not None:
-            found[file.stem] = str(source)
-    return found
-
-
-@functools.cache
-def _read(file: Path) -> dict[str, dict[str, Any]]:
-    return read_yaml(file)
+def files(preset: str) -> list[str]:
+    """What a preset has files for: networks, or data sets."""
+    return sorted(path.stem for path in (recipe.FOLDER / preset).glob("*.yaml"))

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lockgate.config import Experiment
+from lockgate.data.size import size_of, task_size
 from lockgate.reproduction.plan import Job
 from lockgate.runs.build import validated
 
-IMAGES = {"digits": 1_600, "mnist": 54_000, "svhn": 66_000, "cifar10": 45_000, "imagenet50": 58_000}
-IMAGES |= {"cifar100": 45_000, "tiny_imagenet": 90_000}
-"""Training images of all tasks together; of data sets that are not here, 10,000."""
-CLASSES = {"cifar100": 100, "tiny_imagenet": 200, "imagenet50": 50}
-"""Ten where it is not said."""
 SECONDS = {"simple_cnn": 2.2e-3, "resnet18": 5e-3, "mlp": 1e-4}
 """A training step, by image; ResNet-18 at width 16."""
-PIXELS = {"digits": 64, "mnist": 784, "svhn": 1024, "cifar10": 1024, "imagenet50": 1024, "tiny_imagenet": 4096}
 FACTOR = {
     "ccgn": 1.0,
     "ccgn-episodic": 1.0,
@@ -48,12 +43,13 @@ def estimate(jobs: Iterable[Job]) -> float:
 
 
 def _seconds(experiment: Experiment) -> float:
-    pixels = PIXELS.get(experiment.dataset, 1024)
+    size = size_of(experiment.dataset, experiment.data_dir, experiment.data)
+    task, pixels = task_size(size, experiment.tasks, experiment.scenario), size.side**2
     cost = SECONDS.get(experiment.backbone, 5e-3)
     cost *= pixels / (784 if experiment.backbone == "simple_cnn" else 1024)
     if experiment.backbone == "resnet18":
         cost *= ((experiment.model.width or 64) / 16) ** 2
-    images = _images(experiment) * (experiment.tasks / 2 if experiment.method == "full-replay" else 1)
+    images = task.images * experiment.tasks * (experiment.tasks / 2 if experiment.method == "full-replay" else 1)
     options = validated(experiment).options  # with its defaults
     gans = options.get("gan", {})
     cost *= GROWTH if options.get("grow") else 1.0
@@ -63,17 +59,6 @@ def _seconds(experiment: Experiment) -> float:
     gan *= gans.get("width", 1.0) ** 1.7
     gan *= gans.get("batch_size", 64) / 64 * (gans.get("critic_steps", 5) + 1) / 6
     return float(training + gan)
-
-
-def _images(experiment: Experiment) -> float:
-    """Training images of all tasks together."""
-    images: float = IMAGES.get(experiment.dataset, 10_000)
-    scenario, data = experiment.scenario, experiment.data
-    if experiment.dataset == "synthetic":
-        images = data.synthetic_classes * data.synthetic_per_class * (1 - scenario.held_out)
-    if scenario.per_class:
-        images = min(images, CLASSES.get(experiment.dataset, 10) * scenario.per_class * (1 - scenario.held_out))
-    return images if scenario.kind == "classes" else images * experiment.tasks  # domains have all images each
 
 
 def in_words(seconds: float) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lockgate.app.experiment_file import over_preset
 from lockgate.config import Experiment
-from lockgate.presets import paper, short
 from lockgate.report.formatting import MIB, average
 from lockgate.report.schema import Summary
 from lockgate.reproduction.page import Kind
+from lockgate.runs.build import experiment_from
 
-Schedule = Literal["short", "paper"]
+Schedule = Literal["short", "paper", "printed"]
 Values = tuple[float | None, ...]
 Read = Callable[[Summary, Mapping[str, Any]], Values]
 """Our numbers of a line, from a run's summary and what was measured on its model afterwards."""
@@ -59,11 +59,8 @@ class PaperTable:
 
 
 def preset(schedule: Schedule, method: str, dataset: str, **changes: Any) -> Experiment:
-    """The experiment of a method on a data set by either schedule; ``options`` and ``optim`` are merged."""
-    experiment = {"short": short, "paper": paper}[schedule](method, dataset)
-    options = {**experiment.options, **changes.pop("options", {})}
-    optim = dataclasses.replace(experiment.optim, **changes.pop("optim", {}))
-    return dataclasses.replace(experiment, options=options, optim=optim, **changes)
+    """The experiment of a method on a data set by a schedule, as the command line has it with ``changes``."""
+    return experiment_from(over_preset({"preset": schedule, "method": method, "dataset": dataset, **changes}))
 
 
 def task_by_task(summary: Summary, _: Mapping[str, Any]) -> Values:

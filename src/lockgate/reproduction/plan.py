@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import yaml
 
-from lockgate.config import Experiment, Precision, leaves
+from lockgate.app.experiment_file import over_preset
+from lockgate.config import Experiment, Precision, leaves, nested
 from lockgate.errors import LockgateError
-from lockgate.presets import PRESETS
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
-from lockgate.runs.build import validated
+from lockgate.runs.build import experiment_from, validated
 from lockgate.runs.directory import RunFolder, read_experiment
 
 
@@ -46,14 +47,29 @@ def key(experiment: Experiment) -> str:
     return json.dumps({**kept, "precision": experiment.runtime.precision}, sort_keys=True)
 
 
+FOLLOWED = (("backbone",), ("tasks", "scenario.", "data.", "data_dir"), ("optim.batch_size", "options."))
+"""Names of settings, in the order in which a preset follows them: what comes later depends on what comes before."""
+ALL = ("",)
+
+
 def command(experiment: Experiment, schedule: Schedule) -> list[str]:
-    """The words after `lockgate` that make this run: a preset, and a flag for whatever differs from it."""
-    base = PRESETS[schedule](experiment.method, experiment.dataset).to_dict()
-    words = ["run", schedule, "--method", experiment.method, "--dataset", experiment.dataset]
-    for name, value in leaves(experiment.to_dict()):
-        if value != dict(leaves(base)).get(name):
-            words += [f"--{name}", yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()]
-    return words
+    """The words after `lockgate` that make this run: a preset, and a flag for whatever the rest would not make so."""
+    flags: dict[str, Any] = {"method": experiment.method, "dataset": experiment.dataset}
+    wanted = dict(leaves(validated(experiment).to_dict()))
+    for names in itertools.chain(FOLLOWED, itertools.repeat(ALL)):
+        made = dict(leaves(experiment_from(over_preset({**nested(flags), "preset": schedule})).to_dict()))
+        new = {name: wanted[name] for name in wanted if name.startswith(names) and wanted[name] != made[name]}
+        if names == ALL and not new:
+            break
+        flags |= new
+    return ["run", schedule, *(word for name, value in flags.items() for word in (f"--{name}", _text(name, value)))]
+
+
+def _text(name: str, value: Any) -> str:
+    """A value as the command line reads it: as YAML, but for text that is not an option's."""
+    if isinstance(value, str) and not name.startswith("options."):
+        return value
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()
 
 
 def held(*places: Path) -> dict[str, Path]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lockgate.config import ScenarioConfig
 from lockgate.data.arrays import Arrays, Dataset
+from lockgate.data.size import TaskSize
 from lockgate.errors import ConfigError, DataError
 from lockgate.scenario.domains import MovedExamples, pixel_sources
 from lockgate.scenario.order import class_order
@@ -37,6 +38,12 @@ class Scenario:
         """Whether tasks have classes in common: then an answer without the task can be right in its class alone."""
         classes = [c for task in self.tasks for c in task.classes]
         return len(set(classes)) < len(classes)
+
+    @property
+    def task_size(self) -> TaskSize:
+        """What a recipe is fitted to."""
+        images = sum(len(task.train) for task in self.tasks) // len(self.tasks)
+        return TaskSize(images, max(self.image_shape[1:]))
 
     @functools.cached_property
     def digest(self) -> str:

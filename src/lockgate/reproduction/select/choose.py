@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import statistics
@@ -13,12 +12,12 @@ from typing import Any
 
 import yaml
 
+from lockgate.config import nested
 from lockgate.errors import LockgateError
 from lockgate.reproduction.estimate import estimate, in_words
 from lockgate.reproduction.plan import Job, command
 from lockgate.reproduction.runners import local
 from lockgate.reproduction.runners import ray as on_ray
-from lockgate.reproduction.select.space import nested
 from lockgate.reproduction.select.trials import KINDS, Outcome, Selection, outcome
 from lockgate.runs.directory import write_atomically
 from lockgate.runs.summary import environment
@@ -31,7 +30,8 @@ def run_trials(selection: Selection, at_once: int, ray: str | None, log: Log) ->
     every = list({job.folder: job for jobs in selection.jobs for job in jobs}.values())
     missing = [job for job in every if not job.finished]
     log(
-        f"{selection.method}: {selection.trials} trials on {selection.seeds} seeds: {len(every)} runs, "
+        f"{selection.method}: {selection.trials} trials on {selection.seeds} seeds of {', '.join(selection.datasets)}: "
+        f"{len(every)} runs, "
         f"{len(every) - len(missing)} finished, {len(missing)} to do"
     )
     if not missing:
@@ -50,17 +50,16 @@ def best_of(outcomes: Sequence[Outcome]) -> Outcome:
     return max(whole, key=lambda one: (one.mean, -one.trial))
 
 
-def write(selection: Selection, typed: str, log: Log) -> tuple[Path, Path]:
-    """Write METHOD-trials.jsonl and METHOD.yaml to the folder of the selection; returns the second first."""
+def write(selection: Selection, typed: str, name: str, log: Log) -> tuple[Path, Path]:
+    """Write NAME-trials.jsonl and NAME.yaml to the folder of the selection; returns the second first."""
     outcomes = [outcome(selection, trial) for trial in range(selection.trials)]
-    stem = re.sub(r"[^\w.+-]+", ".", selection.method)
-    tried, chosen = selection.out / f"{stem}-trials.jsonl", selection.out / f"{stem}.yaml"
+    tried, chosen = selection.out / f"{name}-trials.jsonl", selection.out / f"{name}.yaml"
     write_atomically(tried, "".join(json.dumps(one.to_dict()) + "\n" for one in outcomes))
     best = best_of(outcomes)
     text = yaml.safe_dump(_choice(selection, outcomes, best, typed), sort_keys=False, width=120)
     write_atomically(chosen, f"# Chosen on held-out images by:\n# {typed}\n{text}")
     preset = f"; the preset {outcomes[0].mean:.4f}" if outcomes[0].mean is not None else ""
-    log(f"{selection.method}: trial {best.trial} has {best.mean:.4f}{preset}: {dict(best.settings)}")
+    log(f"{name}: trial {best.trial} has {best.mean:.4f}{preset}: {dict(best.settings)}")
     return chosen, tried
 
 
@@ -72,29 +71,33 @@ def drop_models(selection: Selection) -> None:
 
 
 def _choice(selection: Selection, outcomes: Sequence[Outcome], best: Outcome, typed: str) -> dict[str, Any]:
-    base, made_in = selection.jobs[0][0].experiment, environment()
-    scores = [score for score in best.scores.values() if score is not None]
+    bases, made_in = [selection.experiment(0, dataset) for dataset in selection.datasets], environment()
+    runs = {base.dataset: command(selection.experiment(best.trial, base.dataset), selection.schedule) for base in bases}
+    scores = [score for seeds in best.scores.values() for score in seeds.values() if score is not None]
     return {
         "method": selection.method,
         "settings": nested(best.settings),
-        "run": shlex.join(["lockgate", *command(selection.chosen(best.trial), selection.schedule)]),
+        "fixed": nested(selection.fixed),
+        "run": {dataset: shlex.join(["lockgate", *words]) for dataset, words in runs.items()},
         "goal": KINDS[selection.goal],
         "score": best.mean,
-        "std": statistics.stdev(scores) if len(scores) > 1 else None,
+        "scores": best.by_dataset,
+        "std": statistics.stdev(scores) if len(selection.datasets) == 1 and len(scores) > 1 else None,
         "trial": best.trial,
         "score_of_preset": outcomes[0].mean,
+        "scores_of_preset": outcomes[0].by_dataset,
         "preset": selection.schedule,
         "budget": {
             "trials": selection.trials,
             "failed": [one.trial for one in outcomes if one.mean is None],
             "seeds": list(selection.seeds_used),
             "class_orders": [f"random, seed {seed}" for seed in selection.seeds_used],
-            "dataset": base.dataset,
-            "backbone": base.backbone,
-            "tasks": base.tasks,
-            "epochs": base.epochs,
-            "per_class": base.scenario.per_class,
-            "held_out": base.scenario.held_out,
+            "datasets": list(selection.datasets),
+            "backbone": bases[0].backbone,
+            "tasks": bases[0].tasks,
+            "epochs": {base.dataset: base.epochs for base in bases},
+            "per_class": bases[0].scenario.per_class,
+            "held_out": bases[0].scenario.held_out,
             "hours": round(sum(one.seconds for one in outcomes) / 3600, 3),
         },
         "space": dict(selection.space),

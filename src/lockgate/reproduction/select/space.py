@@ -51,18 +51,6 @@ def draw(space: Space, seed: int, trial: int) -> dict[str, Any]:
     return values
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted name as groups within groups."""
-    made: dict[str, Any] = {}
-    for name, value in values.items():
-        *groups, last = name.split(".")
-        inner = made
-        for group in groups:
-            inner = inner.setdefault(group, {})
-        inner[last] = value
-    return made
-
-
 def _draw(name: str, choices: Any, place: tuple[int, int]) -> dict[str, Any]:
     rng = np.random.default_rng([*place, *name.encode()])
     if isinstance(choices, list):

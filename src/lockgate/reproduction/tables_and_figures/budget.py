@@ -6,7 +6,6 @@ from typing import Any
 
 from lockgate.reproduction.paper_numbers import BUDGET
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, preset, without_task_and_memory
-from lockgate.reproduction.tables_and_figures.episodic import experiment
 from lockgate.reproduction.tables_and_figures.generative import SMALL_GANS
 
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -30,10 +29,7 @@ def lines(schedule: Schedule) -> list[Line]:
             if printed is None and dataset != "mnist":
                 continue  # the paper has no DGM on CIFAR-10
             values = (None, None) if printed is None else (printed.accuracy, printed.mebibytes)
-            if method == "ccgn-episodic":
-                chosen = experiment(schedule, method, dataset, options)
-            else:
-                chosen = preset(schedule, method, dataset, options=options)
+            chosen = preset(schedule, method, dataset, options=options)
             made.append(Line(dataset, row, ("accuracy", "MiB"), values, chosen, without_task_and_memory))
     return made
 

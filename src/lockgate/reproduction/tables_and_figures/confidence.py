@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockgate.reproduction.paper_numbers import CONFIDENCE
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, preset, with_task
-from lockgate.reproduction.tables_and_figures.task_incremental import NARROW, experiment
+from lockgate.reproduction.tables_and_figures.task_incremental import NARROW
 
 ROWS = {"HAT": "hat", "ours": "ccgn"}
 
@@ -14,7 +14,7 @@ def lines(schedule: Schedule) -> list[Line]:
     made = []
     for dataset, published in CONFIDENCE.items():
         for row, method in ROWS.items():
-            mean, chosen = published[row], experiment(schedule, method, dataset)
+            mean, chosen = published[row], preset(schedule, method, dataset)
             made.append(Line(dataset, row, ("accuracy",), (mean.value,), chosen, with_task, stds=(mean.std,)))
     if schedule == "short":
         for row, method in ROWS.items():

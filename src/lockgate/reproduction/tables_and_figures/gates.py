@@ -7,8 +7,7 @@ from typing import Any
 
 from lockgate.evaluation.gates import shares
 from lockgate.report.schema import Summary
-from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, Values
-from lockgate.reproduction.tables_and_figures.task_incremental import experiment
+from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, Values, preset
 
 
 def _shares(_: Summary, found: Mapping[str, Any]) -> Values:
@@ -19,7 +18,7 @@ def lines(schedule: Schedule) -> list[Line]:
     """The paper shows MNIST's first layer and Imagenet-50's fifth residual block; it prints no numbers."""
     columns = ("gates that ever fire", "gates that fire for more than one task")
     return [
-        Line(dataset, "ours", columns, (None, None), experiment(schedule, "ccgn", dataset), _shares, "gates")
+        Line(dataset, "ours", columns, (None, None), preset(schedule, "ccgn", dataset), _shares, "gates")
         for dataset in ("mnist", "imagenet50")
     ]
 

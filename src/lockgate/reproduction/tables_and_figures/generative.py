@@ -24,9 +24,7 @@ def lines(schedule: Schedule) -> list[Line]:
     return made
 
 
-SMALL_GANS = {
-    "": "GANs of a quarter of the supplement's width, 1,000 iterations a task (ours on MNIST 3,000, the paper 200,000)"
-}
+SMALL_GANS = {"": "GANs of a quarter of the supplement's width, 1,000 iterations a task (the paper 200,000)"}
 """Why accuracies differ on the short schedule."""
 
 TABLE = PaperTable(
