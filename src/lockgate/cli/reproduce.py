@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
     again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
     again.add_argument("--results", type=Path, help="folder to keep results apart from their runs, and to find them in")
     again.add_argument("--precision", choices=get_args(Precision), default="32-true", help="of new runs")
+    again.add_argument("--readme", type=Path, metavar="FILE", help="with `all`: the overview goes between FILE's marks")
     again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
     again.set_defaults(call=_reproduce)
 
@@ -40,6 +41,8 @@ def _reproduce(parsed: argparse.Namespace) -> int:
     ]
     if problems:
         raise ConfigError(problems)
+    if parsed.readme is not None and parsed.paper_table != "all":
+        raise ConfigError(["'readme' wants the numbers of all tables: `lockgate reproduce all`."])
     _make(parsed.root, "--root")
     if parsed.results is not None:
         _make(parsed.results, "--results")
@@ -51,6 +54,7 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         tuple(parsed.only),
         None if parsed.results is None else parsed.results.resolve(),
         parsed.precision,
+        parsed.readme,
     )
     failed = []
     if parsed.no_run:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lockgate.config import Experiment
-from lockgate.presets import paper, short
 from lockgate.report.formatting import MIB, average
 from lockgate.report.schema import Summary
 from lockgate.reproduction.page import Kind
 
-Schedule = Literal["short", "paper"]
+Schedule = Literal["short", "paper", "printed"]
+"""A preset. Tables are made by `short` and `paper`; the row *ours, as printed* starts from `printed` in both."""
 Values = tuple[float | None, ...]
 Read = Callable[[Summary, Mapping[str, Any]], Values]
 """Our numbers of a line, from a run's summary and what was measured on its model afterwards."""
+Chance = Callable[[Summary], float | None]
+"""The accuracy of guessing, from a run's summary."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,10 @@ class Line:
     """The paper's standard deviations, where it prints any."""
     judged: bool = True
     """Whether the line counts in the verdict."""
+    chance: Chance | None = None
+    """Of its numbers, where they are accuracies."""
+    preset: Schedule | None = None
+    """The preset that its command starts from; None: that of the table's schedule."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +63,6 @@ class PaperTable:
     """Why the short schedule differs from the paper where it does, by group; under "", in any group."""
 
 
-def preset(schedule: Schedule, method: str, dataset: str, **changes: Any) -> Experiment:
-    """The experiment of a method on a data set by either schedule; ``options`` and ``optim`` are merged."""
-    experiment = {"short": short, "paper": paper}[schedule](method, dataset)
-    options = {**experiment.options, **changes.pop("options", {})}
-    optim = dataclasses.replace(experiment.optim, **changes.pop("optim", {}))
-    return dataclasses.replace(experiment, options=options, optim=optim, **changes)
-
-
 def task_by_task(summary: Summary, _: Mapping[str, Any]) -> Values:
     """Final accuracy on each task, the task given, and their average."""
     return (*summary.task_incremental.matrix[-1], average(summary.task_incremental))
@@ -84,6 +81,28 @@ def without_task(summary: Summary, _: Mapping[str, Any]) -> Values:
 def without_task_and_memory(summary: Summary, _: Mapping[str, Any]) -> Values:
     """Final average accuracy, the task not given, and the MiB kept."""
     return (*without_task(summary, {}), None if summary.memory is None else summary.memory.bytes / MIB)
+
+
+def with_and_without_task(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """Final average accuracy of one run, the task not given and given."""
+    return (*without_task(summary, {}), *with_task(summary, {}))
+
+
+def stored_svm(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """What an SVM on the images that the run kept has, the task not given: no network at all."""
+    return (summary.svm,)
+
+
+def chance_with_task(summary: Summary) -> float | None:
+    """Guessing among the classes of the task, mean over tasks; None where the run does not name its classes."""
+    sizes = [len(names) for names in summary.task_names if names]
+    return sum(1 / size for size in sizes) / len(sizes) if sizes else None
+
+
+def chance_without_task(summary: Summary) -> float | None:
+    """Guessing among the classes of all tasks."""
+    classes = sum(map(len, summary.task_names))
+    return 1 / classes if classes else None
 
 
 def measured(*keys: str) -> Read:

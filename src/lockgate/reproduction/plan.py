@@ -2,7 +2,8 @@
 
 A run is known by its whole experiment, not by its name: finished ones are found in any folder of the root, whoever made
 them, and one run serves every table that asks for it. Precision is part of an experiment, but a table takes a
-finished run of any, full precision before others, and says which it took.
+finished run of any, full precision before others, and says which it took. A finished run counts only if it was made by
+the present version of its method (``Method.version``): what older code learnt is not used.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import yaml
 
 from lockgate.config import Experiment, Precision, leaves
 from lockgate.errors import LockgateError
+from lockgate.methods import METHODS
 from lockgate.presets import PRESETS
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
 from lockgate.runs.build import validated
@@ -32,6 +34,7 @@ class Job:
     experiment: Experiment
     folder: Path
     schedule: Schedule
+    """The preset that its command starts from."""
 
     @property
     def finished(self) -> bool:
@@ -40,10 +43,11 @@ class Job:
 
 
 def key(experiment: Experiment) -> str:
-    """Everything that decides what a run learns, as text: where and on what it runs is left out."""
+    """Everything that decides what a run learns today, as text: where and on what it runs is left out."""
     values = validated(experiment).to_dict()
     kept = {k: v for k, v in values.items() if k not in ("runtime", "data_dir")}
-    return json.dumps({**kept, "precision": experiment.runtime.precision}, sort_keys=True)
+    decides = {"precision": experiment.runtime.precision, "method_version": METHODS[experiment.method].version}
+    return json.dumps({**kept, **decides}, sort_keys=True)
 
 
 def command(experiment: Experiment, schedule: Schedule) -> list[str]:
@@ -56,22 +60,33 @@ def command(experiment: Experiment, schedule: Schedule) -> list[str]:
     return words
 
 
-def held(*places: Path) -> dict[str, Path]:
+def held(*places: Path, older: bool = False) -> dict[str, Path]:
     """The runs that stand in ``places``, by ``key``; of two alike, the first that is finished.
 
-    Unfinished ones count in the first place only: in others, where results are kept, nothing is run.
+    Unfinished ones count in the first place only: in others, where results are kept, nothing is run. With ``older``,
+    instead, the finished ones that do not count: of another version of their method, or written by hand.
     """
     found: dict[str, Path] = {}
     for config in (config for place in places for config in sorted(place.glob("*/config.yaml"))):
-        if config.parent.parent != places[0] and not finished(config.parent):
+        folder = config.parent
+        if not finished(folder) and (older or folder.parent != places[0]):
             continue
         try:
-            known = key(read_experiment(config))
+            experiment = read_experiment(config)
+            known = key(experiment)
         except LockgateError:
             continue  # of another version of Lockgate, with options that are no more
-        if known not in found or (finished(config.parent) and not finished(found[known])):
-            found[known] = config.parent
+        if finished(folder) and current(folder, experiment.method) == older:
+            continue
+        if known not in found or (finished(folder) and not finished(found[known])):
+            found[known] = folder
     return found
+
+
+def current(run: Path, method: str) -> bool:
+    """Whether the present version of its method wrote the summary of a finished run; one that has a note was copied."""
+    summary = json.loads((run / "summary.json").read_text())
+    return "note" not in summary and summary.get("method_version") == METHODS[method].version
 
 
 def finished(run: Path) -> bool:
@@ -117,7 +132,7 @@ def jobs(
             if folder is None:
                 experiment = computed_in(experiment, precision)
                 folder = begun.get(key(experiment), places[0] / folder_name(experiment))
-            wanted.setdefault(folder, Job(experiment, folder, schedule))
+            wanted.setdefault(folder, Job(experiment, folder, line.preset or schedule))
     return list(wanted.values())
 
 

@@ -1,0 +1,63 @@
+"""Beyond the paper: every method on the digits that are embedded in scikit-learn, which anyone can run five times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockgate.reproduction.paper_table import (
+    Line,
+    PaperTable,
+    Schedule,
+    stored_svm,
+    with_and_without_task,
+    with_task,
+)
+from lockgate.reproduction.rows import (
+    LOCKGATE,
+    PRINTED,
+    SVM,
+    WITH_TASK,
+    WITHOUT_TASK,
+    equal,
+    printed_row,
+)
+from lockgate.reproduction.tables_and_figures import episodic, generative, task_incremental
+
+DATASET, STORED = "digits", 200
+GIVEN, NOT_GIVEN = "digits", f"digits, no task given, C = {STORED}"
+WITH, WITHOUT = ("task given",), ("no task given", "task given")
+
+
+def _rival(row: str, schedule: Schedule) -> Line:
+    """A rival's line, without the task."""
+    if row in episodic.ROWS:
+        experiment = episodic.rival(schedule, row, DATASET, STORED)
+    else:
+        method, options = generative.ROWS[row]
+        experiment = equal(schedule, method, DATASET, WITHOUT_TASK, options)
+    return Line(NOT_GIVEN, row, WITHOUT, (None, None), experiment, with_and_without_task, judged=False)
+
+
+def lines(schedule: Schedule) -> list[Line]:
+    """Every method, both settings; by the paper's schedule, which it has for no other method, ours as printed alone."""
+    printed: dict[str, Any] = {"judged": False, "preset": "printed"}
+    ours = [(PRINTED, episodic.OURS, {"buffer": STORED}), (f"{PRINTED}, generative", generative.OURS, {})]
+    made = [Line(GIVEN, PRINTED, WITH, (None,), printed_row(schedule, "ccgn", DATASET), with_task, **printed)]
+    for row, method, options in ours:
+        experiment = printed_row(schedule, method, DATASET, options)
+        made.append(Line(NOT_GIVEN, row, WITHOUT, (None, None), experiment, with_and_without_task, **printed))
+    if schedule != "short":
+        return made
+    for row, method in task_incremental.ROWS.items():
+        experiment = equal(schedule, method, DATASET, WITH_TASK)
+        made.append(Line(GIVEN, row, WITH, (None,), experiment, with_task, judged=False))
+    made += [_rival(row, schedule) for row in (*episodic.ROWS, *generative.ROWS)]
+    for row, method, options in [(LOCKGATE, *ours[0][1:]), (f"{LOCKGATE}, generative", *ours[1][1:])]:
+        experiment = equal(schedule, method, DATASET, WITHOUT_TASK, options)
+        made.append(Line(NOT_GIVEN, row, WITHOUT, (None, None), experiment, with_and_without_task, judged=False))
+    own = episodic.lockgate(schedule, DATASET, STORED)
+    made.append(Line(NOT_GIVEN, SVM, WITHOUT[:1], (None,), own, stored_svm, judged=False))
+    return made
+
+
+TABLE = PaperTable("digits", "Every method on the embedded digits", "Beyond the paper", lines, seeds=5, ranked=False)
