@@ -20,6 +20,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 tables: $(STAMP)  ## REPRODUCTION.md, the table and the figure of the README, from results/; runs nothing
+	@rm -rf runs/tables
 	$(BIN)/lockgate reproduce all --no-run --results results --root runs/tables --readme README.md
 	cp runs/tables/REPRODUCTION.md REPRODUCTION.md
 	cp runs/tables/episodic-mnist.svg docs/episodic.svg 2>/dev/null || rm -f docs/episodic.svg

@@ -22,6 +22,8 @@ COLUMNS = {
     "MNIST, not given, C = 500": ("episodic", "mnist", "C = 500"),
 }
 """Where the numbers of each column are: table, group, column."""
+FIGURE = "![Split MNIST without the task: accuracy by images kept, all methods](docs/episodic.svg)"
+"""Shown where the figure has anything to show."""
 LAST = ("ours, as printed", "Lockgate", "SVM on the stored images")
 """Rows that come after all rivals."""
 NOTHING = "No results of the present code are here yet: `lockgate reproduce digits --results results` makes some."
@@ -40,7 +42,8 @@ def overview(results: Sequence[Result]) -> str:
     names = [*(name for name in cells if not name.startswith(LAST)), *(name for name in cells if name.startswith(LAST))]
     lines = [f"| | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
     lines += [f"| {name} | {' | '.join(_cell(cells[name], title) for title in COLUMNS)} |" for name in names]
-    return "\n".join(lines)
+    drawn = any(row.run for row in by_name["episodic"].of("mnist"))
+    return "\n".join([*lines, *(["", FIGURE] if drawn else [])])
 
 
 def _cell(row: Mapping[str, Number], title: str) -> str:

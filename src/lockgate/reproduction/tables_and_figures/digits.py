@@ -26,6 +26,11 @@ from lockgate.reproduction.tables_and_figures import episodic, generative, task_
 DATASET, STORED = "digits", 200
 GIVEN, NOT_GIVEN = "digits", f"digits, no task given, C = {STORED}"
 WITH, WITHOUT = ("task given",), ("no task given", "task given")
+OURS: dict[str, tuple[str, dict[str, Any]]] = {
+    "": (episodic.OURS, {"buffer": STORED}),
+    ", generative": (generative.OURS, {}),
+}
+"""What stands behind the name of a row of ours without the task."""
 
 
 def _rival(row: str, schedule: Schedule) -> Line:
@@ -38,23 +43,29 @@ def _rival(row: str, schedule: Schedule) -> Line:
     return Line(NOT_GIVEN, row, WITHOUT, (None, None), experiment, with_and_without_task, judged=False)
 
 
-def lines(schedule: Schedule) -> list[Line]:
-    """Every method, both settings; by the paper's schedule, which it has for no other method, ours as printed alone."""
-    printed: dict[str, Any] = {"judged": False, "preset": "printed"}
-    ours = [(PRINTED, episodic.OURS, {"buffer": STORED}), (f"{PRINTED}, generative", generative.OURS, {})]
-    made = [Line(GIVEN, PRINTED, WITH, (None,), printed_row(schedule, "ccgn", DATASET), with_task, **printed)]
-    for row, method, options in ours:
+def _printed(schedule: Schedule) -> list[Line]:
+    """Ours, as printed."""
+    how: dict[str, Any] = {"judged": False, "preset": "printed"}
+    made = [Line(GIVEN, PRINTED, WITH, (None,), printed_row(schedule, "ccgn", DATASET), with_task, **how)]
+    for what, (method, options) in OURS.items():
         experiment = printed_row(schedule, method, DATASET, options)
-        made.append(Line(NOT_GIVEN, row, WITHOUT, (None, None), experiment, with_and_without_task, **printed))
+        made.append(Line(NOT_GIVEN, PRINTED + what, WITHOUT, (None, None), experiment, with_and_without_task, **how))
+    return made
+
+
+def lines(schedule: Schedule) -> list[Line]:
+    """Every method, both settings; by the paper's schedule, which no other preset has for digits, as printed alone."""
     if schedule != "short":
-        return made
-    for row, method in task_incremental.ROWS.items():
-        experiment = equal(schedule, method, DATASET, WITH_TASK)
-        made.append(Line(GIVEN, row, WITH, (None,), experiment, with_task, judged=False))
+        return _printed(schedule)
+    given = {row: equal(schedule, method, DATASET, WITH_TASK) for row, method in task_incremental.ROWS.items()}
+    own = given.pop(LOCKGATE)
+    made = [Line(GIVEN, row, WITH, (None,), rival, with_task, judged=False) for row, rival in given.items()]
     made += [_rival(row, schedule) for row in (*episodic.ROWS, *generative.ROWS)]
-    for row, method, options in [(LOCKGATE, *ours[0][1:]), (f"{LOCKGATE}, generative", *ours[1][1:])]:
-        experiment = equal(schedule, method, DATASET, WITHOUT_TASK, options)
-        made.append(Line(NOT_GIVEN, row, WITHOUT, (None, None), experiment, with_and_without_task, judged=False))
+    made += _printed(schedule)
+    made.append(Line(GIVEN, LOCKGATE, WITH, (None,), own, with_task, judged=False))
+    for what, (method, options) in OURS.items():
+        own = equal(schedule, method, DATASET, WITHOUT_TASK, options)
+        made.append(Line(NOT_GIVEN, LOCKGATE + what, WITHOUT, (None, None), own, with_and_without_task, judged=False))
     own = episodic.lockgate(schedule, DATASET, STORED)
     made.append(Line(NOT_GIVEN, SVM, WITHOUT[:1], (None,), own, stored_svm, judged=False))
     return made
