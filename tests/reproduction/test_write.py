@@ -26,7 +26,7 @@ def test_chance_forgetting_and_the_svm_are_read_off_the_runs(tmp_path: Path) -> 
     printed = tiny.experiment("ccgn", options={"seal": False})
     own, rival = tiny.experiment("ccgn-episodic"), tiny.experiment("er")
     for name, experiment in (("printed", printed), ("own", own), ("rival", rival)):
-        run(experiment, tmp_path / name, quiet=True)
+        run(experiment, tmp_path / name)
     lines = [
         Line("given", "ours, as printed", ("avg",), (0.9,), printed, with_task, preset="printed"),
         Line("given", "ER", ("avg",), (0.8,), rival, with_task, chance=chance_with_task),
