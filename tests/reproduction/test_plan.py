@@ -143,8 +143,20 @@ def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:
 def test_an_unknown_row_is_answered_with_the_known_ones(paper_table: PaperTable) -> None:
     ((_, lines),) = chosen([paper_table], "short", ("ours",))
     assert {line.row for line in lines} == {"ours"}
-    with pytest.raises(LockgateError, match=r"nothing called 'HAT'; there are Full replay, ours, synthetic"):
+    with pytest.raises(
+        LockgateError, match=r"nothing called 'HAT'; there are C = 10, C = 20, Full replay, ours, synthetic"
+    ):
         chosen([paper_table], "short", ("ours", "HAT"))
+
+
+def test_names_of_one_kind_add_and_names_of_two_kinds_narrow(paper_table: PaperTable) -> None:
+    def lines(*only: str) -> list[tuple[str, str]]:
+        ((_, found),) = chosen([paper_table], "short", only)
+        return [(line.row, line.columns[0]) for line in found]
+
+    assert lines("ours", "C = 20") == [("ours", "C = 20")]
+    assert lines("C = 20", "synthetic") == [("Full replay", "C = 20"), ("ours", "C = 20")]
+    assert len(lines("ours", "Full replay")) == len(lines()) == 4
 
 
 def test_of_many_tables_only_those_that_have_it_are_asked_for_a_row() -> None:

@@ -19,7 +19,9 @@ def add(commands: Any) -> None:
         "--schedule", choices=("short", "paper"), default="short", help="a few epochs, CPUs; or to the letter, GPUs"
     )
     again.add_argument("--seeds", type=int, help="seeds 0 .. N-1 (default: as many as the table needs)")
-    again.add_argument("--only", action="append", default=[], metavar="NAME", help="only this data set or row; repeat")
+    again.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="only this data set, row or column; repeat"
+    )
     again.add_argument("--jobs", type=int, default=1, help="runs at a time")
     again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
     again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")

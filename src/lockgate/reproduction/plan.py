@@ -145,13 +145,25 @@ def folder_name(experiment: Experiment) -> str:
 def chosen(
     paper_tables: Iterable[PaperTable], schedule: Schedule, only: tuple[str, ...]
 ) -> list[tuple[PaperTable, list[Line]]]:
-    """The lines of each table; with ``only``, those whose group or row is named there."""
+    """The lines of each table; with ``only``, those of the groups, of the rows and of the columns that it names.
+
+    Of two rows either will do; of a row and a column both must fit.
+    """
     every = [(paper_table, paper_table.lines(schedule)) for paper_table in paper_tables]
-    known = sorted({name for _, lines in every for line in lines for name in (line.group, line.row)})
-    if unknown := [name for name in only if name not in known]:
+    lines = [line for _, some in every for line in some]
+    kinds = [set(only) & {name for line in lines for name in _names(line)[kind]} for kind in range(3)]
+    if unknown := [name for name in only if not any(name in kind for kind in kinds)]:
+        known = sorted({name for line in lines for kind in _names(line) for name in kind})
         raise LockgateError(f"There is nothing called {' or '.join(map(repr, unknown))}; there are {', '.join(known)}.")
-    if not only:
-        return every
     return [
-        (paper_table, [line for line in lines if {line.group, line.row} & set(only)]) for paper_table, lines in every
+        (
+            paper_table,
+            [line for line in some if all(not k or k & set(mine) for k, mine in zip(kinds, _names(line), strict=True))],
+        )
+        for paper_table, some in every
     ]
+
+
+def _names(line: Line) -> tuple[tuple[str, ...], ...]:
+    """What a line can be asked for by: its group, its row, its columns."""
+    return (line.group,), (line.row,), line.columns

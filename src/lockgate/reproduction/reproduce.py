@@ -34,7 +34,7 @@ class Plan:
     """None: as many as each table needs."""
     root: Path
     only: tuple[str, ...] = ()
-    """Groups and rows to run, all if none are named. What is written holds all that is finished."""
+    """Groups, rows and columns to run, all if none are named. What is written holds all that is finished."""
     results: Path | None = None
     """Where results of finished runs are kept apart from the runs, and found again."""
     precision: Precision = "32-true"
