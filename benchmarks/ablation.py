@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from lockgate.config import Experiment, Precision
-from lockgate.reproduction.paper_table import Line, preset, without_task
+from lockgate.presets import short
+from lockgate.reproduction.paper_table import Line, without_task
 from lockgate.reproduction.plan import Job, jobs
 from lockgate.reproduction.runners.local import run_jobs
 from lockgate.runs.directory import RunFolder
@@ -65,8 +66,13 @@ STEPS: dict[str, tuple[Change, ...]] = {
 
 def rows(per_class: int, buffer: int) -> dict[str, Experiment]:
     """The experiment of every row."""
-    base = preset("short", "ccgn-episodic", "mnist", options={"buffer": buffer}, optim={"batch_size": 32})
-    base = dataclasses.replace(base, scenario=dataclasses.replace(base.scenario, per_class=per_class))
+    base = short("ccgn-episodic", "mnist")
+    base = dataclasses.replace(
+        base,
+        options={**base.options, "buffer": buffer},
+        optim=dataclasses.replace(base.optim, batch_size=32),
+        scenario=dataclasses.replace(base.scenario, per_class=per_class),
+    )
     printed, made = dict(PRINTED), dict[str, Experiment]()
     for name, steps in STEPS.items():
         for step in steps:
