@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check tables bench clean
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
@@ -18,6 +18,12 @@ check: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+tables: $(STAMP)  ## REPRODUCTION.md, the table and the figure of the README, from results/; runs nothing
+	@rm -rf runs/tables
+	$(BIN)/lockgate reproduce all --no-run --results results --root runs/tables --readme README.md
+	cp runs/tables/REPRODUCTION.md REPRODUCTION.md
+	cp runs/tables/episodic-mnist.svg docs/episodic.svg 2>/dev/null || rm -f docs/episodic.svg
 
 bench: $(STAMP)  ## timings as ratios, written to docs/performance.md; RUNS="a b": run folders to time inference of
 	$(BIN)/python benchmarks/write.py $(RUNS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from lockgate.app.experiment_file import over_preset
 from lockgate.cli.main import main
 from lockgate.config import Experiment, RuntimeConfig, leaves, merge
 from lockgate.errors import LockgateError
+from lockgate.methods import METHODS
 from lockgate.presets import short
 from lockgate.reproduction import TABLES
 from lockgate.reproduction.estimate import estimate
 from lockgate.reproduction.paper_table import PaperTable
 from lockgate.reproduction.plan import Job, chosen, command, computed_in, folder_name, held, jobs, key, taken
+from lockgate.reproduction.reproduce import Plan, log_missing
 from lockgate.runs.build import experiment_from
 from lockgate.runs.directory import RunFolder
 
@@ -49,8 +52,13 @@ def test_a_run_is_found_whatever_its_folder_is_called(paper_table: PaperTable, t
 
 def _finish(folder: Path, experiment: Experiment) -> Path:
     RunFolder(folder).create(experiment, "by hand")
-    (folder / "summary.json").write_text("{}")
+    (folder / "summary.json").write_text(_summary(experiment))
     return folder
+
+
+def _summary(experiment: Experiment, **changes: Any) -> str:
+    """As much of a summary as planning looks at."""
+    return json.dumps({"method_version": METHODS[experiment.method].version, **changes})
 
 
 def test_a_finished_run_of_any_precision_counts_the_full_one_first(paper_table: PaperTable, tmp_path: Path) -> None:
@@ -74,8 +82,35 @@ def test_of_two_runs_alike_the_first_that_is_finished_counts(paper_table: PaperT
     assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
     _finish(tmp_path / "results" / "run", experiment)
     assert held(*places) == {key(experiment): tmp_path / "results" / "run"}
-    (tmp_path / "root" / "run" / "summary.json").write_text("{}")
+    (tmp_path / "root" / "run" / "summary.json").write_text(_summary(experiment))
     assert held(*places) == {key(experiment): tmp_path / "root" / "run"}
+
+
+@pytest.mark.parametrize("changes", [{"method_version": 1}, {"method_version": None}, {"note": "Transcribed"}])
+def test_what_older_code_learnt_or_somebody_copied_is_not_taken(
+    paper_table: PaperTable, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    line = paper_table.lines("short")[-1]
+    assert METHODS[line.experiment.method].version == 2
+    old = _finish(tmp_path / "old", line.experiment)
+    (old / "summary.json").write_text(_summary(line.experiment, **changes))
+    assert held(tmp_path) == {}
+    assert held(tmp_path, older=True) == {key(line.experiment): old}
+    assert taken(held(tmp_path), line, seed=0) is None
+    (job,) = jobs([line], "short", 1, tmp_path)
+    assert job.folder != old
+    said: list[str] = []
+    table = dataclasses.replace(paper_table, lines=lambda _: [line])
+    assert log_missing(Plan((table,), "short", 1, tmp_path), 1, said.append) == [job]
+    assert said[1] == "1 result of these is of older code: run again"
+    (old / "summary.json").unlink()  # it is being resumed: by the code that is here
+    assert held(tmp_path) == {key(line.experiment): old}
+    assert held(tmp_path, older=True) == {}
+
+
+def test_a_line_that_starts_from_another_preset_is_run_by_it(paper_table: PaperTable, tmp_path: Path) -> None:
+    line = dataclasses.replace(paper_table.lines("short")[-1], preset="printed")
+    assert [job.schedule for job in jobs([line], "short", 1, tmp_path)] == ["printed"]
 
 
 def test_nothing_is_run_where_results_are_kept(paper_table: PaperTable, tmp_path: Path) -> None:
@@ -109,8 +144,20 @@ def test_longer_work_is_said_to_take_longer(tmp_path: Path) -> None:
 def test_an_unknown_row_is_answered_with_the_known_ones(paper_table: PaperTable) -> None:
     ((_, lines),) = chosen([paper_table], "short", ("ours",))
     assert {line.row for line in lines} == {"ours"}
-    with pytest.raises(LockgateError, match=r"nothing called 'HAT'; there are Full replay, ours, synthetic"):
+    with pytest.raises(
+        LockgateError, match=r"nothing called 'HAT'; there are C = 10, C = 20, Full replay, ours, synthetic"
+    ):
         chosen([paper_table], "short", ("ours", "HAT"))
+
+
+def test_names_of_one_kind_add_and_names_of_two_kinds_narrow(paper_table: PaperTable) -> None:
+    def lines(*only: str) -> list[tuple[str, str]]:
+        ((_, found),) = chosen([paper_table], "short", only)
+        return [(line.row, line.columns[0]) for line in found]
+
+    assert lines("ours", "C = 20") == [("ours", "C = 20")]
+    assert lines("C = 20", "synthetic") == [("Full replay", "C = 20"), ("ours", "C = 20")]
+    assert len(lines("ours", "Full replay")) == len(lines()) == 4
 
 
 def test_of_many_tables_only_those_that_have_it_are_asked_for_a_row() -> None:
@@ -127,7 +174,7 @@ def test_every_line_of_every_table_is_a_command_that_gives_its_experiment_back(n
     assert lines
     for line in lines:
         experiment = dataclasses.replace(line.experiment, seed=3)
-        assert main([*command(experiment, schedule), "--print_config"]) == 0
+        assert main([*command(experiment, line.preset or schedule), "--print_config"]) == 0
         assert key(experiment_from(yaml.safe_load(capsys.readouterr().out))) == key(experiment)
         assert len(line.columns) == len(line.paper)
 

@@ -15,11 +15,15 @@ from html import unescape
 import pytest
 
 from lockgate.report.gate_figure import firing
+from lockgate.report.load import parse_summary
+from lockgate.report.schema import Summary
 from lockgate.reproduction import paper_numbers
+from lockgate.reproduction.cells import machines, ours
 from lockgate.reproduction.figures import alone, by_buffer, by_memory
 from lockgate.reproduction.markdown import csv_text, markdown, reproduction
 from lockgate.reproduction.page import figures_of, page
-from lockgate.reproduction.results import Number, Result, ResultRow, machines, ours
+from lockgate.reproduction.paper_table import chance_with_task, chance_without_task
+from lockgate.reproduction.results import Number, Result, ResultRow
 
 CHROMIUM = shutil.which("chromium")
 
@@ -304,8 +308,69 @@ def test_a_row_says_its_epochs_and_any_reduced_precision():
     assert ResultRow("g", "r", {}, (), (), ()).schedule == ("–",)
 
 
-def test_a_row_with_a_number_that_was_copied_is_marked():
-    copied = replace(row("ours", C500=(0.94, 0.94)), transcribed=True)
-    assert copied.label == "ours †"
-    assert "| ours † |" in markdown(result(copied))
-    assert "| ours |" in markdown(result(row("ours", C500=(0.94, 0.94))))
+def with_chance(row: ResultRow, chance: float) -> ResultRow:
+    return replace(row, numbers={name: replace(number, chance=chance) for name, number in row.numbers.items()})
+
+
+def test_a_baseline_near_chance_decides_nothing():
+    near = row("ours, as printed", C500=(0.94, 0.935))
+    guesses = with_chance(row("guesses", C500=(0.15, 0.149)), 0.1)  # the paper's number, and in its order
+    assert result(near, guesses).order("mnist") == (0, 0)
+    verdict = "reproduced: 1 of 1 number within reach; 1 baseline near chance decides nothing"
+    assert result(near, guesses).verdict("mnist") == verdict
+    learnt = with_chance(row("guesses", C500=(0.15, 0.151)), 0.1)
+    assert result(near, learnt).verdict("mnist").startswith("reproduced: 2 of 2 numbers within reach, 1 of 1 pair")
+    two = (guesses, with_chance(row("below", C500=(0.5, 0.05)), 0.1))
+    assert result(near, *two).verdict("mnist").endswith("; 2 baselines near chance decide nothing")
+
+
+def test_ours_near_chance_is_judged_all_the_same():
+    failed = with_chance(row("ours, as printed", C500=(0.94, 0.1)), 0.1)
+    assert result(failed).verdict("mnist").startswith("differs: 0 of 1 number within reach")
+
+
+def test_baselines_without_ours_say_nothing_about_the_paper():
+    baseline, absent = row("HAT", C500=(0.85, 0.85)), row("ours, as printed", C500=(0.94,))
+    assert result(baseline, absent).verdict("mnist") == "not run here: ours is missing"
+
+
+def test_lockgates_own_row_decides_nothing():
+    own = replace(row("Lockgate", C500=(None, 0.99)), judged=False)
+    near, baseline = row("ours, as printed", C500=(0.94, 0.935)), row("HAT", C500=(0.85, 0.85))
+    assert result(near, baseline, own).verdict("mnist") == result(near, baseline).verdict("mnist")
+    assert result(row("ours, as printed", C500=(0.94,)), own).verdict("mnist") == "not run here"
+    assert result(own).verdict("mnist") == "beyond the paper"
+
+
+def test_by_how_much_the_printed_method_forgets_stands_under_the_table():
+    printed = replace(row("ours, as printed", C500=(0.94, 0.93)), forgetting=(0.01, 0.02))
+    said = "Ours, as printed forgets 1.5 points (mean over 2 runs, the task given)."
+    made = result(printed, row("HAT", C500=(0.85, 0.85)))
+    assert made.remarks("mnist") == [said]
+    assert said in markdown(made)
+    assert said in unescape(page(made, {}, {}))
+
+
+def test_chance_is_that_of_the_decision():
+    def of(*tasks: int) -> Summary:
+        names = [[f"{task}-{n}" for n in range(size)] for task, size in enumerate(tasks)]
+        scores = {"matrix": [[0.5]], "average": 0.5}
+        given = {"method": "er", "dataset": "x", "seed": 0, "tasks": len(tasks), "seconds": 1.0}
+        return parse_summary({**given, "task_incremental": scores, "task_names": names})
+
+    assert chance_with_task(of(2, 2, 2, 2, 2)) == 0.5
+    assert chance_without_task(of(2, 2, 2, 2, 2)) == 0.1
+    assert chance_with_task(of(10, 10, 10, 10, 10)) == pytest.approx(0.1)  # Imagenet-50
+    assert chance_without_task(of(10, 10, 10, 10, 10)) == 0.02
+    assert chance_with_task(of(2, 4)) == 0.375
+    assert chance_with_task(of()) is None
+    assert chance_without_task(of()) is None
+
+
+def test_lines_beyond_the_colours_are_dotted():
+    rows = [row(f"method {n}", C500=(None, 0.9), C2000=(None, 0.95)) for n in range(7)]
+    figure = by_buffer(result(*rows), "mnist")
+    assert figure is not None
+    assert figure.svg.count('class="line s') == 6
+    assert figure.svg.count('class="faint s0') == 1
+    assert ("method 6 (dotted)", "s0") in figure.legend

@@ -15,7 +15,7 @@ from lockgate.app.audit import audit_run
 from lockgate.app.trained import open_trained
 from lockgate.config import Experiment
 from lockgate.evaluation.accuracy import class_incremental, task_incremental
-from lockgate.runs.directory import RunFolder, read_experiment
+from lockgate.runs.directory import read_experiment
 from lockgate.runs.legacy import upgraded, upgraded_command
 from lockgate.runs.loading import load
 from lockgate.runs.run import resume
@@ -95,13 +95,6 @@ def test_what_is_of_today_is_left_as_it_is(tmp_path: Path) -> None:
     for method in RUNS:
         values = tiny.experiment(method, augment={"random_flip": True}).to_dict()
         assert upgraded(values) == values
-
-
-def test_every_kept_result_is_readable() -> None:
-    results = sorted((Path(__file__).parents[2] / "results").glob("*/config.yaml"))
-    assert results
-    for config in results:
-        assert RunFolder(config.parent).experiment().method in config.parent.name
 
 
 @pytest.mark.parametrize(("switch", "loggers"), [(True, ("tensorboard",)), (False, ())])

@@ -17,6 +17,7 @@ import torch
 import yaml
 
 from lockgate.errors import CheckpointError, LockgateError, RunFolderError, TrainingError
+from lockgate.methods import METHODS
 from lockgate.runs.loading import load
 from lockgate.runs.run import resume
 
@@ -208,11 +209,18 @@ def test_going_back_passes_over_what_cannot_be_used(finished: Path, last_bits: B
         resume(finished, previous=True)
 
 
-def test_a_finished_run_keeps_the_environment_it_was_made_in(finished: Path) -> None:
+def test_a_finished_run_keeps_the_environment_and_the_version_it_was_made_by(finished: Path) -> None:
     said = json.loads((finished / "summary.json").read_text())
     said["environment"]["machine"] = "another"
+    assert said["method_version"] == METHODS[said["method"]].version
+    said["method_version"] = 0
     (finished / "summary.json").write_text(json.dumps(said))
-    assert resume(finished)["environment"]["machine"] == "another"
+    again = resume(finished)
+    assert again["environment"]["machine"] == "another"
+    assert again["method_version"] == 0
+    del said["method_version"]  # of a time before there were versions
+    (finished / "summary.json").write_text(json.dumps(said))
+    assert resume(finished)["method_version"] is None
 
 
 def test_what_is_no_run_folder_is_refused(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class RunNumbers:
         if end is None or not any(record["event"] == "task" for record in self._records):
             return {}
         names = [list(classes) for classes in end.manifest()["meta"].get("classes", [])]
-        return make_summary(self.experiment, names, self._records, self._folder.command(), {})
+        return make_summary(self.experiment, names, self._records, self._folder.command(), {}, None)
 
     @functools.cached_property
     def _records(self) -> list[dict[str, Any]]:

@@ -19,12 +19,15 @@ def add(commands: Any) -> None:
         "--schedule", choices=("short", "paper"), default="short", help="a few epochs, CPUs; or to the letter, GPUs"
     )
     again.add_argument("--seeds", type=int, help="seeds 0 .. N-1 (default: as many as the table needs)")
-    again.add_argument("--only", action="append", default=[], metavar="NAME", help="only this data set or row; repeat")
+    again.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="only this data set, row or column; repeat"
+    )
     again.add_argument("--jobs", type=int, default=1, help="runs at a time")
     again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
     again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
     again.add_argument("--results", type=Path, help="folder to keep results apart from their runs, and to find them in")
     again.add_argument("--precision", choices=get_args(Precision), default="32-true", help="of new runs")
+    again.add_argument("--readme", type=Path, metavar="FILE", help="with `all`: the overview goes between FILE's marks")
     again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
     again.set_defaults(call=_reproduce)
 
@@ -40,6 +43,8 @@ def _reproduce(parsed: argparse.Namespace) -> int:
     ]
     if problems:
         raise ConfigError(problems)
+    if parsed.readme is not None and parsed.paper_table != "all":
+        raise ConfigError(["'readme' wants the numbers of all tables: `lockgate reproduce all`."])
     _make(parsed.root, "--root")
     if parsed.results is not None:
         _make(parsed.results, "--results")
@@ -51,6 +56,7 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         tuple(parsed.only),
         None if parsed.results is None else parsed.results.resolve(),
         parsed.precision,
+        parsed.readme,
     )
     failed = []
     if parsed.no_run:

@@ -33,6 +33,9 @@ class Method(MultiHeadNetwork):
     """A network with a head per task, and the rules by which it learns: hooks, which sub-classes override."""
 
     Options: ClassVar[type[Any]] = NoOptions
+    version: ClassVar[int] = 1
+    """Of what the method learns, raised by hand whenever the same experiment would learn something else: results of
+    another version are not used for tables any more."""
     joint: ClassVar[bool] = False
     """Whether the method is given all tasks at once."""
     class_incremental: ClassVar[bool] = True

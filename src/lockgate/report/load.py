@@ -93,7 +93,6 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         domain_incremental=None if (domains := given.get("domain_incremental")) is None else _scores(domains),
         held_out=(given.get("scenario") or {}).get("evaluate") == "held_out",
         svm=_number(given.get("svm")),
-        note=_text(given.get("note")),
     )
 
 

@@ -126,8 +126,6 @@ class Summary:
     """Where tasks share their classes: the class right, whatever task it was found in."""
     held_out: bool = False
     """Whether accuracy is of held-out images: of a run that was made to choose settings."""
-    note: str | None = None
-    """What somebody who kept the results wrote beside them: of which run they are copies, say."""
 
     @property
     def at_once(self) -> bool:

@@ -2,6 +2,7 @@
 
 plan                which runs a table needs, and which of them a folder holds already
 runners             run them in processes of this machine (local), or on a Ray cluster (ray)
+rows                ours as printed, ours as Lockgate has it, rivals with the same means
 measure             what has to be measured on trained models afterwards
 write               results beside the paper's: tables, figures, a page, REPRODUCTION.md
 """
@@ -42,6 +43,9 @@ TABLES: Registry[PaperTable] = Registry(
         ),
         "confidence": Entry(
             "lockgate.reproduction.tables_and_figures.confidence:TABLE", "Supplement: five seeds of HAT and ours."
+        ),
+        "digits": Entry(
+            "lockgate.reproduction.tables_and_figures.digits:TABLE", "Beyond the paper: every method on digits."
         ),
     },
 )

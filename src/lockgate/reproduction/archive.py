@@ -22,7 +22,8 @@ def keep(run: Path, results: Path) -> Path:
     What stood for the same experiment before is replaced, whatever its folder is called: names change with defaults.
     """
     experiment = RunFolder(run).experiment()
-    folder = held(results).get(key(experiment), results / folder_name(experiment))
+    known = held(results, older=True) | held(results)
+    folder = known.get(key(experiment), results / folder_name(experiment))
     (folder / FILES[-1]).unlink(missing_ok=True)
     for name in FILES:
         if (run / name).is_file():

@@ -50,16 +50,16 @@ def by_buffer(result: Result, group: str) -> Figure | None:
     for n, row in enumerate(result.of(group)):
         cells = [row.numbers.get(column) for column in columns]
         line = [frame.at(x, cell.mean if cell else None) for x, cell in zip(sizes, cells, strict=True)]
-        kind = f"s{n % COLOURS}"
+        kind, drawn = f"s{n % COLOURS}", "line" if n < COLOURS else "faint"  # as many again are dotted
         said = ", ".join(formatting.score(cell.mean if cell else None) for cell in cells)
-        body.append(element("path", hint(f"{row.name}: {said}"), d=trace(line), class_=f"line {kind}"))
+        body.append(element("path", hint(f"{row.name}: {said}"), d=trace(line), class_=f"{drawn} {kind}"))
         for x, cell in zip(sizes, cells, strict=True):
             if cell and cell.paper is not None:
                 body.append(_dot(*frame.at(x, cell.paper), f"paper, {row.name}: {formatting.score(cell.paper)}", kind))
             if cell and cell.mean is not None:  # a lone one has no line
                 said = f"{row.name}: {formatting.score(cell.mean)}"
                 body.append(_dot(*frame.at(x, cell.mean), said, kind, filled=True))
-        legend.append((row.name, kind))
+        legend.append((row.name if drawn == "line" else f"{row.name} (dotted)", kind))
     legend.append(("rings: the paper", "s5"))
     caption = "Accuracy without the task, by images kept. Dots and lines: measured here. Rings: the paper's numbers."
     title = f"{result.title}: {group}"

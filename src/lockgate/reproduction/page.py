@@ -13,7 +13,8 @@ from lockgate.report.html import address, environment
 from lockgate.report.schema import Picture
 from lockgate.report.svg import Figure
 from lockgate.reproduction import figures as draw
-from lockgate.reproduction.results import Result, machines, ours, printed
+from lockgate.reproduction.cells import machines, ours, printed
+from lockgate.reproduction.results import Result
 
 Kind = Literal["lines", "scatter", "gates"]
 """What a table draws."""

@@ -14,9 +14,12 @@ from lockgate.reproduction.page import Kind
 from lockgate.runs.build import experiment_from
 
 Schedule = Literal["short", "paper", "printed"]
+"""A preset. Tables are made by `short` and `paper`; the row *ours, as printed* starts from `printed` in both."""
 Values = tuple[float | None, ...]
 Read = Callable[[Summary, Mapping[str, Any]], Values]
 """Our numbers of a line, from a run's summary and what was measured on its model afterwards."""
+Chance = Callable[[Summary], float | None]
+"""The accuracy of guessing, from a run's summary."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class Line:
     """The paper's standard deviations, where it prints any."""
     judged: bool = True
     """Whether the line counts in the verdict."""
+    chance: Chance | None = None
+    """Of its numbers, where they are accuracies."""
+    preset: Schedule | None = None
+    """The preset that its command starts from; None: that of the table's schedule."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,28 @@ def without_task(summary: Summary, _: Mapping[str, Any]) -> Values:
 def without_task_and_memory(summary: Summary, _: Mapping[str, Any]) -> Values:
     """Final average accuracy, the task not given, and the MiB kept."""
     return (*without_task(summary, {}), None if summary.memory is None else summary.memory.bytes / MIB)
+
+
+def with_and_without_task(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """Final average accuracy of one run, the task not given and given."""
+    return (*without_task(summary, {}), *with_task(summary, {}))
+
+
+def stored_svm(summary: Summary, _: Mapping[str, Any]) -> Values:
+    """What an SVM on the images that the run kept has, the task not given: no network at all."""
+    return (summary.svm,)
+
+
+def chance_with_task(summary: Summary) -> float | None:
+    """Guessing among the classes of the task, mean over tasks; None where the run does not name its classes."""
+    sizes = [len(names) for names in summary.task_names if names]
+    return sum(1 / size for size in sizes) / len(sizes) if sizes else None
+
+
+def chance_without_task(summary: Summary) -> float | None:
+    """Guessing among the classes of all tasks."""
+    classes = sum(map(len, summary.task_names))
+    return 1 / classes if classes else None
 
 
 def measured(*keys: str) -> Read:

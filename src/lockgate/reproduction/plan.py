@@ -2,7 +2,8 @@
 
 A run is known by its whole experiment, not by its name: finished ones are found in any folder of the root, whoever made
 them, and one run serves every table that asks for it. Precision is part of an experiment, but a table takes a
-finished run of any, full precision before others, and says which it took.
+finished run of any, full precision before others, and says which it took. A finished run counts only if it was made by
+the present version of its method (``Method.version``): what older code learnt is not used.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import yaml
 from lockgate.app.experiment_file import over_preset
 from lockgate.config import Experiment, Precision, leaves, nested
 from lockgate.errors import LockgateError
+from lockgate.methods import METHODS
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
 from lockgate.runs.build import experiment_from, validated
 from lockgate.runs.directory import RunFolder, read_experiment
@@ -33,6 +35,7 @@ class Job:
     experiment: Experiment
     folder: Path
     schedule: Schedule
+    """The preset that its command starts from."""
 
     @property
     def finished(self) -> bool:
@@ -41,10 +44,11 @@ class Job:
 
 
 def key(experiment: Experiment) -> str:
-    """Everything that decides what a run learns, as text: where and on what it runs is left out."""
+    """Everything that decides what a run learns today, as text: where and on what it runs is left out."""
     values = validated(experiment).to_dict()
     kept = {k: v for k, v in values.items() if k not in ("runtime", "data_dir")}
-    return json.dumps({**kept, "precision": experiment.runtime.precision}, sort_keys=True)
+    decides = {"precision": experiment.runtime.precision, "method_version": METHODS[experiment.method].version}
+    return json.dumps({**kept, **decides}, sort_keys=True)
 
 
 FOLLOWED = (("backbone",), ("tasks", "scenario.", "data.", "data_dir"), ("optim.batch_size", "options."))
@@ -72,22 +76,33 @@ def _text(name: str, value: Any) -> str:
     return yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()
 
 
-def held(*places: Path) -> dict[str, Path]:
+def held(*places: Path, older: bool = False) -> dict[str, Path]:
     """The runs that stand in ``places``, by ``key``; of two alike, the first that is finished.
 
-    Unfinished ones count in the first place only: in others, where results are kept, nothing is run.
+    Unfinished ones count in the first place only: in others, where results are kept, nothing is run. With ``older``,
+    instead, the finished ones that do not count: of another version of their method, or written by hand.
     """
     found: dict[str, Path] = {}
     for config in (config for place in places for config in sorted(place.glob("*/config.yaml"))):
-        if config.parent.parent != places[0] and not finished(config.parent):
+        folder = config.parent
+        if not finished(folder) and (older or folder.parent != places[0]):
             continue
         try:
-            known = key(read_experiment(config))
+            experiment = read_experiment(config)
+            known = key(experiment)
         except LockgateError:
             continue  # of another version of Lockgate, with options that are no more
-        if known not in found or (finished(config.parent) and not finished(found[known])):
-            found[known] = config.parent
+        if finished(folder) and current(folder, experiment.method) == older:
+            continue
+        if known not in found or (finished(folder) and not finished(found[known])):
+            found[known] = folder
     return found
+
+
+def current(run: Path, method: str) -> bool:
+    """Whether the present version of its method wrote the summary of a finished run; one that has a note was copied."""
+    summary = json.loads((run / "summary.json").read_text())
+    return "note" not in summary and summary.get("method_version") == METHODS[method].version
 
 
 def finished(run: Path) -> bool:
@@ -133,7 +148,7 @@ def jobs(
             if folder is None:
                 experiment = computed_in(experiment, precision)
                 folder = begun.get(key(experiment), places[0] / folder_name(experiment))
-            wanted.setdefault(folder, Job(experiment, folder, schedule))
+            wanted.setdefault(folder, Job(experiment, folder, line.preset or schedule))
     return list(wanted.values())
 
 
@@ -146,13 +161,25 @@ def folder_name(experiment: Experiment) -> str:
 def chosen(
     paper_tables: Iterable[PaperTable], schedule: Schedule, only: tuple[str, ...]
 ) -> list[tuple[PaperTable, list[Line]]]:
-    """The lines of each table; with ``only``, those whose group or row is named there."""
+    """The lines of each table; with ``only``, those of the groups, of the rows and of the columns that it names.
+
+    Of two rows either will do; of a row and a column both must fit.
+    """
     every = [(paper_table, paper_table.lines(schedule)) for paper_table in paper_tables]
-    known = sorted({name for _, lines in every for line in lines for name in (line.group, line.row)})
-    if unknown := [name for name in only if name not in known]:
+    lines = [line for _, some in every for line in some]
+    kinds = [set(only) & {name for line in lines for name in _names(line)[kind]} for kind in range(3)]
+    if unknown := [name for name in only if not any(name in kind for kind in kinds)]:
+        known = sorted({name for line in lines for kind in _names(line) for name in kind})
         raise LockgateError(f"There is nothing called {' or '.join(map(repr, unknown))}; there are {', '.join(known)}.")
-    if not only:
-        return every
     return [
-        (paper_table, [line for line in lines if {line.group, line.row} & set(only)]) for paper_table, lines in every
+        (
+            paper_table,
+            [line for line in some if all(not k or k & set(mine) for k, mine in zip(kinds, _names(line), strict=True))],
+        )
+        for paper_table, some in every
     ]
+
+
+def _names(line: Line) -> tuple[tuple[str, ...], ...]:
+    """What a line can be asked for by: its group, its row, its columns."""
+    return (line.group,), (line.row,), line.columns

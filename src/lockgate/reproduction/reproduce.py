@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lockgate.config import Precision
+from lockgate.report.formatting import plural
 from lockgate.reproduction import TABLES
 from lockgate.reproduction.archive import keep
 from lockgate.reproduction.estimate import estimate, in_words
 from lockgate.reproduction.markdown import reproduction
 from lockgate.reproduction.measure import measurable
+from lockgate.reproduction.overview import fill, overview
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
-from lockgate.reproduction.plan import Job, chosen, held, jobs, taken
+from lockgate.reproduction.plan import Job, chosen, held, jobs, key, taken
 from lockgate.reproduction.runners import local
 from lockgate.reproduction.runners import ray as on_ray
 from lockgate.reproduction.write import gather, stem_of, write
@@ -32,11 +34,13 @@ class Plan:
     """None: as many as each table needs."""
     root: Path
     only: tuple[str, ...] = ()
-    """Groups and rows to run, all if none are named. What is written holds all that is finished."""
+    """Groups, rows and columns to run, all if none are named. What is written holds all that is finished."""
     results: Path | None = None
     """Where results of finished runs are kept apart from the runs, and found again."""
     precision: Precision = "32-true"
     """Of new runs."""
+    readme: Path | None = None
+    """A page to put the overview of all tables into."""
 
     @property
     def places(self) -> tuple[Path, ...]:
@@ -76,6 +80,9 @@ def log_missing(plan: Plan, at_once: int, log: Callable[[str], None]) -> list[Jo
     every = plan.jobs()
     missing = [job for job in every if not job.finished]
     log(f"{len(every)} runs wanted, {len(every) - len(missing)} finished, {len(missing)} to do")
+    older = held(*plan.places, older=True)
+    if stale := sum(key(job.experiment) in older for job in missing):
+        log(f"{plural(stale, 'result')} of these {'is' if stale == 1 else 'are'} of older code: run again")
     if missing:
         log(f"about {in_words(estimate(missing) / at_once)} on CPUs like ours, {at_once} at a time")
     return missing
@@ -95,6 +102,8 @@ def write_all(plan: Plan, log: Callable[[str], None]) -> list[Path]:
         written.append(plan.root / f"{stem_of(MARKDOWN, plan.schedule)}.md")
         kept = None if plan.results is None else plan.results.name
         write_atomically(written[-1], reproduction(results, plan.schedule, kept))
+        if plan.readme is not None:
+            fill(plan.readme, overview(results))
     return written
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,8 +20,8 @@ OURS = "ours"
 """How names of our own rows begin: they are no baselines of each other."""
 DENSE = "backbone"
 """The row of a table of costs that holds those of the dense network."""
-MARK = "†"
-"""Stands beside rows whose numbers were copied from an earlier page: their runs are lost."""
+NEAR_CHANCE = 0.05
+"""A baseline that is not more than this above guessing has learnt nothing: it can neither agree nor lose."""
 NOT_JUDGED = ("MiB",)
 """Columns that say what a number was bought with."""
 
@@ -38,6 +38,13 @@ class Number:
     paper: float | None
     ours: Mapping[int, float]
     paper_deviation: float | None = None
+    chance: float | None = None
+    """The accuracy of guessing, where it is known."""
+
+    @property
+    def near_chance(self) -> bool:
+        """Whether our runs did hardly better than guessing."""
+        return self.mean is not None and self.chance is not None and self.mean <= self.chance + NEAR_CHANCE
 
     @property
     def mean(self) -> float | None:
@@ -64,13 +71,13 @@ class ResultRow:
     """Whether it counts; what only gives the scale does not."""
     precisions: tuple[str, ...] = ()
     """Of its runs."""
-    transcribed: bool = False
-    """Whether a number was copied from a page, because its run is lost."""
+    forgetting: tuple[float, ...] = ()
+    """Of its runs, of accuracy with the task given, where past answers may change."""
 
     @property
-    def label(self) -> str:
-        """Its name, marked where a number is a copy."""
-        return f"{self.name} {MARK}" if self.transcribed else self.name
+    def ours(self) -> bool:
+        """Whether it is the paper's method, of which verdicts are."""
+        return self.name.startswith(OURS)
 
     @property
     def schedule(self) -> tuple[str, ...]:
@@ -140,12 +147,12 @@ class Result:
 
     def verdict(self, group: str) -> str:
         """What a group comes to: *reproduced*, *trend holds*, *differs*, *not run here*, or *beyond the paper*."""
+        if refused := self._undecided(group):
+            return refused
         rows = [row for row in self.of(group) if row.run and row.judged]
-        if not rows:
-            return "not run here"
-        columns = self.judged(group)
-        numbers = [(row, column) for row in rows for column in columns if column in row.numbers]
-        judged = [close for row, column in numbers if (close := self.close(row, column)) is not None]
+        numbers = [(row, column) for row in rows for column in self.judged(group) if column in row.numbers]
+        deciding = [(row, column) for row, column in numbers if row.ours or not row.numbers[column].near_chance]
+        judged = [close for row, column in deciding if (close := self.close(row, column)) is not None]
         missing = ", ".join(self._missing(group))
         partly = f" ({missing})" if missing else ""
         if not judged:
@@ -154,11 +161,38 @@ class Result:
         right, pairs = self.order(group) if self.ranked else (0, 0)
         counted = f"{sum(judged)} of {formatting.plural(len(judged), 'number')} within reach"
         counted += f", {right} of {formatting.plural(pairs, 'pair')} in order" if pairs else ""
+        if left_out := len({row.name for row, column in numbers if (row, column) not in deciding}):
+            counted += f"; {formatting.plural(left_out, 'baseline')} near chance "
+            counted += "decides nothing" if left_out == 1 else "decide nothing"
         if all(judged) and right == pairs:
             return f"reproduced{' as far as run' if missing else ''}{partly}: {counted}"
         if pairs and right == pairs:
             return f"trend holds{partly}: {counted}"
         return f"differs{partly}: {counted}; {self.notes.get(group, self.notes.get('', 'not looked into'))}"
+
+    def _undecided(self, group: str) -> str | None:
+        """What is said where there can be no verdict: nothing was run, the paper has no such thing, or ours is missing.
+
+        Baselines alone say nothing about the paper's method.
+        """
+        rows = self.of(group)
+        if not any(row.run for row in rows):
+            return "not run here"
+        counting = [row for row in rows if row.judged]
+        if not any(row.run for row in counting):
+            printed = any(number.paper is not None for row in rows for number in row.numbers.values())
+            return "not run here" if printed or counting else "beyond the paper"
+        ours = [row for row in counting if row.ours]
+        return "not run here: ours is missing" if ours and not any(row.run for row in ours) else None
+
+    def remarks(self, group: str) -> list[str]:
+        """What is to be said under a table: by how much rows forget that may."""
+        return [
+            f"{row.name.capitalize()} forgets {100 * statistics.fmean(row.forgetting):.1f} points "
+            f"(mean over {formatting.plural(len(row.forgetting), 'run')}, the task given)."
+            for row in self.of(group)
+            if row.ours and row.forgetting
+        ]
 
     def judged(self, group: str) -> list[str]:
         """The columns that count: the average where there is one, else all but costs beside them."""
@@ -178,46 +212,21 @@ class Result:
     def order(self, group: str) -> tuple[int, int]:
         """Of the pairs of baselines that the paper tells apart by more than a point, how many stand in its order here.
 
-        By more than a point too: less than that seeds can do.
+        By more than a point too: less than that seeds can do. Baselines near chance are in no pair.
         """
         right = pairs = 0
         for column in self.judged(group):
             known = [
-                (row.name, number.paper, number.mean)
+                (row, number.paper, number.mean)
                 for row in self.of(group)
                 if row.judged
                 and (number := row.numbers.get(column))
                 and number.paper is not None
                 and number.mean is not None
+                and (row.ours or not number.near_chance)
             ]
             for (a, paper_a, mean_a), (b, paper_b, mean_b) in combinations(known, 2):
-                if abs(paper_a - paper_b) > CLOSE and not (a.startswith(OURS) and b.startswith(OURS)):
+                if abs(paper_a - paper_b) > CLOSE and not (a.ours and b.ours):
                     pairs += 1
                     right += (paper_a > paper_b) == (mean_a > mean_b) and abs(mean_a - mean_b) > CLOSE
         return right, pairs
-
-
-def machines(rows: Iterable[ResultRow]) -> list[str]:
-    """What the runs behind ``rows`` were made on, each once, its commits together."""
-    commits: dict[str, dict[str, None]] = {}
-    for machine, _, commit in (made_on.partition(COMMIT) for row in rows for made_on in row.hardware):
-        commits.setdefault(machine, {}).update({commit: None} if commit else {})
-    return [machine + (COMMIT + ", ".join(found) if found else "") for machine, found in commits.items()]
-
-
-def ours(number: Number) -> tuple[str, ...]:
-    """Our number, and its standard deviation over seeds."""
-    if number.mean is None:
-        return ("not run",)
-    digits = 4 if number.mean < 2 else 3
-    spread = (f"± {number.std:.{digits}f}",) if number.std else ()  # none where seeds cannot differ: bytes
-    return (f"{number.mean:.{digits}f}", *spread)
-
-
-def printed(number: Number) -> str:
-    """The paper's number."""
-    if number.paper is None:
-        return formatting.ABSENT
-    spread = "" if number.paper_deviation is None else f" ± {number.paper_deviation:.4f}"
-    digits = 3 if round(number.paper, 3) == number.paper else 4
-    return f"{number.paper:.{digits}f}{spread}"

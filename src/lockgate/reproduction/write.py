@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from lockgate.report import load
+from lockgate.report.schema import Summary
 from lockgate.reproduction.figures import alone
 from lockgate.reproduction.markdown import csv_text, markdown
 from lockgate.reproduction.measure import measurable, measure
@@ -17,9 +18,6 @@ from lockgate.reproduction.plan import taken
 from lockgate.reproduction.results import COMMIT, Number, Result, ResultRow
 from lockgate.runs.directory import RunFolder, write_atomically
 from lockgate.runs.legacy import upgraded_command
-
-TRANSCRIBED = "Transcribed"
-"""How the note of a kept result begins that was copied from a page."""
 
 
 def gather(
@@ -60,11 +58,17 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         seed: line.read(summary, measure(found[seed], line.measure) if line.measure else {})
         for seed, summary in by_seed.items()
     }
+    summaries = by_seed.values()
+    chances = [chance for summary in summaries if line.chance and (chance := line.chance(summary)) is not None]
     numbers = {
-        column: Number(line.paper[i], {seed: v for seed, row in values.items() if (v := row[i]) is not None}, spread)
+        column: Number(
+            line.paper[i],
+            {seed: v for seed, row in values.items() if (v := row[i]) is not None},
+            spread,
+            max(chances, default=None),
+        )
         for i, (column, spread) in enumerate(zip_longest(line.columns, line.stds))
     }
-    summaries = by_seed.values()
     return ResultRow(
         line.group,
         line.row,
@@ -74,8 +78,13 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         tuple(hardware_of(summary.environment) for summary in summaries),
         line.judged,
         tuple(RunFolder(folder).experiment().runtime.precision for folder in found.values()),
-        any((summary.note or "").startswith(TRANSCRIBED) for summary in summaries),
+        tuple(_forgotten(summary) for summary in summaries) if line.preset == "printed" else (),
     )
+
+
+def _forgotten(summary: Summary) -> float:
+    """By how much accuracy with the task given has fallen since tasks were learnt: of a single stage, not at all."""
+    return summary.task_incremental.forgetting or 0.0
 
 
 def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
@@ -89,7 +98,7 @@ def _joined(a: ResultRow, b: ResultRow) -> ResultRow:
         (*a.hardware, *b.hardware),
         a.judged,
         (*a.precisions, *b.precisions),
-        a.transcribed or b.transcribed,
+        (*a.forgetting, *b.forgetting),
     )
 
 

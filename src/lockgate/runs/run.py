@@ -166,9 +166,11 @@ class Run(StageListener):
     def summary(self) -> dict[str, Any]:
         """What the run came to; written to its folder."""
         names = [list(self.scenario.names(task)) for task in self.scenario.tasks]
-        summary = make_summary(self.experiment, names, self.records.read(), self.folder.command(), self.environment)
-        if self._at_end and self.folder.summary.is_file():  # it was made where the run ended, not here
-            summary["environment"] = self.folder.read_summary()["environment"]
+        made = (self.folder.command(), self.environment, self.learner.version)
+        summary = make_summary(self.experiment, names, self.records.read(), *made)
+        if self._at_end and self.folder.summary.is_file():  # it was made where, and by what, the run ended: not here
+            before = self.folder.read_summary()
+            summary |= {key: before.get(key) for key in ("environment", "method_version")}
         if self.first:
             with self.folder.writing():
                 self.folder.write_summary(summary)

@@ -23,14 +23,19 @@ def make_summary(
     records: list[dict[str, Any]],
     command: str,
     made_in: dict[str, Any],
+    method_version: int | None,
 ) -> dict[str, Any]:
-    """Gather a run's records of ended tasks, one at least, into one object; ``made_in`` is its ``environment``."""
+    """Gather a run's records of ended tasks, one at least, into one object; ``made_in`` is its ``environment``.
+
+    ``method_version``: of the code that learnt; None where nobody knows.
+    """
     ends = [record for record in records if record["event"] == "task"]
     without_task = [record["class_incremental"] for record in ends]
     class_alone: list[Any] = [record.get("domain_incremental") for record in ends]  # 0.1 had no domains
     return {
         "format": FORMAT,
         "method": experiment.method,
+        "method_version": method_version,
         "dataset": experiment.dataset,
         "backbone": experiment.backbone,
         "seed": experiment.seed,

@@ -35,6 +35,8 @@ class CCGN(Method):
     """Gated backbone, one gate per layer and task, one head per task."""
 
     Options: ClassVar[type[Any]] = CCGNOptions
+    version: ClassVar[int] = 2
+    """1: Lockgate 0.1. Of what is derived from it, too."""
     class_incremental = False
     options: CCGNOptions
 

@@ -35,6 +35,8 @@ class DGM(DGMNetwork):
     """A generator that forgets nothing, and a critic that is rehearsed from it."""
 
     Options: ClassVar[type[Any]] = DGMOptions
+    version: ClassVar[int] = 2
+    """1: Lockgate 0.1."""
     wrapped = False  # as in WGAN-GP: each step moves one of the two networks
 
     # -- the hooks ---------------------------------------------------------------------------------------------------

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from lockgate.reproduction.paper_numbers import CONDITIONAL
-from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, preset, without_task
-from lockgate.reproduction.tables_and_figures.generative import SMALL_GANS
+from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
+from lockgate.reproduction.rows import LOCKGATE, PRINTED
+from lockgate.reproduction.tables_and_figures.generative import SMALL_GANS, generated
 
-ROWS = {"C-Gen": "cgen", "ours": "ccgn-generative"}
+ROWS = {"C-Gen": "C-Gen", PRINTED: "ours", LOCKGATE: None}
+"""Rows, and what the paper calls them."""
 
 
 def lines(schedule: Schedule) -> list[Line]:
-    """A line for both on each data set, and on MNIST, which the paper leaves out."""
+    """A line for each on each data set, and on MNIST, which the paper leaves out."""
     return [
-        Line(
-            dataset,
-            row,
-            ("accuracy",),
-            (CONDITIONAL.get(dataset, {}).get(row),),
-            preset(schedule, method, dataset),
-            without_task,
-        )
+        generated(schedule, dataset, row, CONDITIONAL.get(dataset, {}).get(name) if name else None)
         for dataset in (*CONDITIONAL, "mnist")
-        for row, method in ROWS.items()
+        for row, name in ROWS.items()
     ]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from lockgate.evaluation.gates import shares
 from lockgate.report.schema import Summary
-from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, Values, preset
+from lockgate.reproduction.paper_table import Line, PaperTable, Schedule, Values
+from lockgate.reproduction.rows import LOCKGATE, PRINTED, WITH_TASK, equal, printed_row
 
 
 def _shares(_: Summary, found: Mapping[str, Any]) -> Values:
@@ -17,10 +18,12 @@ def _shares(_: Summary, found: Mapping[str, Any]) -> Values:
 def lines(schedule: Schedule) -> list[Line]:
     """The paper shows MNIST's first layer and Imagenet-50's fifth residual block; it prints no numbers."""
     columns = ("gates that ever fire", "gates that fire for more than one task")
-    return [
-        Line(dataset, "ours", columns, (None, None), preset(schedule, "ccgn", dataset), _shares, "gates")
-        for dataset in ("mnist", "imagenet50")
-    ]
+    made = []
+    for dataset in ("mnist", "imagenet50"):
+        printed, own = printed_row(schedule, "ccgn", dataset), equal(schedule, "ccgn", dataset, WITH_TASK)
+        made.append(Line(dataset, PRINTED, columns, (None, None), printed, _shares, "gates", preset="printed"))
+        made.append(Line(dataset, LOCKGATE, columns, (None, None), own, _shares, "gates", judged=False))
+    return made
 
 
 TABLE = PaperTable(

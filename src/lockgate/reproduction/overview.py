@@ -1,0 +1,63 @@
+"""The small table of the README: every method on digits and MNIST, with and without the task, from the tables' results.
+
+It stands between two marks, and whatever stands there is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lockgate.errors import LockgateError
+from lockgate.reproduction.cells import ours
+from lockgate.reproduction.results import AVERAGE, Number, Result
+from lockgate.reproduction.tables_and_figures import digits
+from lockgate.runs.directory import write_atomically
+
+BEGIN, END = "<!-- results -->", "<!-- /results -->"
+COLUMNS = {
+    "digits, task given": ("digits", digits.GIVEN, digits.WITH[0]),
+    f"digits, not given, C = {digits.STORED}": ("digits", digits.NOT_GIVEN, digits.WITHOUT[0]),
+    "MNIST, task given": ("task-incremental", "mnist", AVERAGE),
+    "MNIST, not given, C = 500": ("episodic", "mnist", "C = 500"),
+}
+"""Where the numbers of each column are: table, group, column."""
+FIGURE = "![Split MNIST without the task: accuracy by images kept, all methods](docs/episodic.svg)"
+"""Shown where the figure has anything to show."""
+LAST = ("ours, as printed", "Lockgate", "SVM on the stored images")
+"""Rows that come after all rivals."""
+NOTHING = "No results of the present code are here yet: `lockgate reproduce digits --results results` makes some."
+
+
+def overview(results: Sequence[Result]) -> str:
+    """The table as Markdown; a sentence where nothing of it was run."""
+    by_name = {result.name: result for result in results}
+    cells: dict[str, dict[str, Number]] = {}
+    for title, (table, group, column) in COLUMNS.items():
+        for row in by_name[table].of(group):
+            if column in row.numbers:
+                cells.setdefault(row.name, {})[title] = row.numbers[column]
+    if not any(number.ours for row in cells.values() for number in row.values()):
+        return NOTHING
+    names = [*(name for name in cells if not name.startswith(LAST)), *(name for name in cells if name.startswith(LAST))]
+    lines = [f"| | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
+    lines += [f"| {name} | {' | '.join(_cell(cells[name], title) for title in COLUMNS)} |" for name in names]
+    drawn = any(row.run for row in by_name["episodic"].of("mnist"))
+    return "\n".join([*lines, *(["", FIGURE] if drawn else [])])
+
+
+def _cell(row: Mapping[str, Number], title: str) -> str:
+    """Mean and deviation, and how many seeds they are of; nothing where a method has no such number."""
+    number = row.get(title)
+    if number is None:
+        return ""
+    return " ".join(ours(number)) + (f" ({len(number.ours)})" if number.ours else "")
+
+
+def fill(page: Path, text: str) -> None:
+    """Put ``text`` between the marks of ``page``."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise LockgateError(f"{page} has no place for results. Wanted: a line {BEGIN} and, below it, a line {END}.")
+    write_atomically(page, f"{before}{BEGIN}\n{text}\n{END}{after}")

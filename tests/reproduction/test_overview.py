@@ -1,0 +1,75 @@
+"""The small table of the README, from results and into its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lockgate.cli.main import main
+from lockgate.errors import LockgateError
+from lockgate.reproduction.overview import BEGIN, COLUMNS, END, NOTHING, fill, overview
+from lockgate.reproduction.results import Number, Result, ResultRow
+
+
+def results(**numbers: dict[str, tuple[float, ...]]) -> list[Result]:
+    """By column of the overview (`a` to `d`): numbers by row."""
+    made = []
+    for letter, (table, group, column) in zip("abcd", COLUMNS.values(), strict=True):
+        rows = tuple(
+            ResultRow(group, name, {column: Number(None, dict(enumerate(values)))}, (), (), ())
+            for name, values in numbers.get(letter, {}).items()
+        )
+        made.append((table, rows))
+    tables: dict[str, tuple[ResultRow, ...]] = {}
+    for table, rows in made:
+        tables[table] = (*tables.get(table, ()), *rows)
+    return [
+        Result(name, name, "", "short", "accuracy", lower_is_better=False, ranked=True, rows=rows, notes={})
+        for name, rows in tables.items()
+    ]
+
+
+def test_rows_of_all_tables_meet_and_ours_come_last() -> None:
+    text = overview(
+        results(
+            a={"ours, as printed": (0.9,), "Lockgate": (0.95,), "HAT": (0.9, 0.92)},
+            b={"Lockgate": (), "GDumb": (0.8,), "SVM on the stored images": (0.7,)},
+            c={"HAT": (0.99,)},
+        )
+    )
+    lines = text.splitlines()
+    assert lines[0].count("|") == 2 + len(COLUMNS)
+    assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == [
+        "HAT",
+        "GDumb",
+        "ours, as printed",
+        "Lockgate",
+        "SVM on the stored images",
+    ]
+    assert lines[2] == "| HAT | 0.9100 ± 0.0141 (2) |  | 0.9900 (1) |  |"
+    assert lines[5] == "| Lockgate | 0.9500 (1) | not run |  |  |"
+    assert "episodic.svg" not in text
+    assert "episodic.svg" in overview(results(d={"HAT": (0.9,)}))
+
+
+def test_where_nothing_was_run_it_says_so() -> None:
+    assert overview(results(a={"HAT": ()})) == NOTHING
+
+
+def test_a_page_keeps_everything_but_what_stood_between_the_marks(tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    fill(page, "new")
+    fill(page, "newer")
+    assert page.read_text() == f"before\n{BEGIN}\nnewer\n{END}\nafter\n"
+    page.write_text(f"{END} {BEGIN}")
+    with pytest.raises(LockgateError, match="no place for results"):
+        fill(page, "new")
+    assert page.read_text() == f"{END} {BEGIN}"
+
+
+def test_the_page_wants_all_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "gates", "--no-run", "--root", str(tmp_path), "--readme", str(tmp_path / "README.md")]
+    assert main(words) == 2
+    assert "`lockgate reproduce all`" in capsys.readouterr().err
