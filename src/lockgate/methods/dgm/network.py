@@ -154,7 +154,7 @@ class DGMNetwork(SingleHead):
         widths, layers = entry["generator"], len(self.generator.layers)
         if len(widths) != layers:
             raise CheckpointError(
-                f"This run of dgm has a generator of {len(widths)} masked layers, made by an earlier version of Lockgate; "
+                f"This run of dgm has a generator of {len(widths)} masked layers, as an earlier Lockgate made it; "
                 f"today's has {layers} and an output layer per class. Use the version that wrote it, or run it anew."
             )
         self.generator.grow(widths)
