@@ -21,11 +21,13 @@ def same(h):
     return h
 
 
-def make(kind: type[Growing], tasks: int = 1, last: bool = False) -> Growing:
+def make(kind: type[Growing], tasks: int = 1) -> Growing:
+    """A layer whose masks are decided, at random."""
     torch.manual_seed(0)
-    layer = kind(4, 6, (2, 2), TransposedMap(2), last)
+    layer = kind(4, 6, (2, 2), TransposedMap(2))
     for _ in range(tasks):
         layer.add_task()
+        torch.nn.init.normal_(layer.embeddings[-1])
     return layer.eval()
 
 
@@ -48,15 +50,28 @@ def test_the_transposed_map_is_torchs_transposed_convolution(kernel, stride):
 
 @pytest.mark.parametrize("map_", [LinearMap(), TransposedMap(1), TransposedMap(2)])
 def test_a_new_layer_keeps_the_scale_of_its_input(map_):
-    """He et al. (2015): twice the variance, which a ReLU halves; the last layer, with no ReLU, keeps it as it is."""
+    """He et al. (2015): twice the variance, which a ReLU halves."""
     torch.manual_seed(0)
-    for last, variance in ((False, 2.0), (True, 1.0)):
-        layer = UnitMasked(64, 32, (4, 4), map_, last)
-        layer.add_task()
-        x = torch.randn(64, 64) if map_ == LinearMap() else torch.randn(16, 64, 12, 12)
-        out = map_(x, layer.weight, layer.biases[0])
-        inner = out if map_ == LinearMap() else out[:, :, 4:-4, 4:-4]  # fewer inputs meet at the edges
-        assert inner.var().item() == pytest.approx(variance, rel=0.1)
+    layer = UnitMasked(64, 32, (4, 4), map_)
+    layer.add_task()
+    x = torch.randn(64, 64) if map_ == LinearMap() else torch.randn(16, 64, 12, 12)
+    out = map_(x, layer.weight, layer.biases[0])
+    inner = out if map_ == LinearMap() else out[:, :, 4:-4, 4:-4]  # fewer inputs meet at the edges
+    assert inner.var().item() == pytest.approx(2.0, rel=0.1)
+
+
+@KINDS
+def test_masks_start_undecided_and_hold_what_has_not_moved(kind):
+    layer = kind(4, 6, (2, 2), TransposedMap(2))
+    layer.add_task()
+    layer.scale = 1e4
+    assert set(layer.train().mask(0).unique().tolist()) == {0.5}
+    assert layer.held(0).all()
+    with torch.no_grad():
+        layer.embeddings[0].flatten()[1] = -1e-6
+    assert int(layer.eval().mask(0).sum()) == layer.used.numel() - 1
+    layer.freeze(torch.ones(4, dtype=torch.bool))
+    assert layer.free == 1
 
 
 def test_a_mask_over_units_multiplies_what_comes_after_the_activation():
@@ -85,19 +100,6 @@ def test_only_the_newest_mask_is_soft_and_only_while_training(kind):
     torch.testing.assert_close(layer.mask(1), 1 / (1 + torch.exp(-3 * layer.embeddings[1])))
     for mask in (layer.mask(0), layer.eval().mask(1)):
         assert set(mask.unique().tolist()) == {0.0, 1.0}
-
-
-def test_the_last_layer_of_units_has_no_mask_and_never_grows():
-    layer = make(UnitMasked, last=True)
-    assert len(layer.embeddings) == 0
-    x = torch.randn(2, 4, 3, 3)
-    torch.testing.assert_close(
-        layer(x, 0, same), F.conv_transpose2d(x, layer.weight.transpose(0, 1), layer.biases[0], 2)
-    )
-    assert layer.freeze(torch.tensor([True, False, True, True])).all()
-    assert layer.width_with_free(6, 9) == 6
-    assert layer.frozen().expand_as(layer.weight)[:, [0, 2, 3]].all()
-    assert not layer.frozen().expand_as(layer.weight)[:, 1].any()
 
 
 def test_a_weight_between_used_units_is_frozen_or_one_that_a_mask_holds():

@@ -8,8 +8,8 @@ from torch import nn
 
 from lockgate.layers.growing import UnitMasked, WeightMasked
 from lockgate.memory.gan.acgan import LABEL, NOISE
-from lockgate.memory.gan.masked import MaskedGenerator
-from lockgate.memory.gan.nets import make_generator, plan_generator
+from lockgate.memory.gan.masked import ClassOutputs, MaskedGenerator
+from lockgate.memory.gan.nets import Up, make_generator, plan_generator
 
 KINDS = pytest.mark.parametrize("kind", [UnitMasked, WeightMasked])
 SHAPES = pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 9, 15)], ids=str)
@@ -57,17 +57,18 @@ def images(generator: MaskedGenerator, task: int) -> torch.Tensor:
 def test_with_open_masks_it_is_the_supplements_generator(kind, shape):
     generator = make(kind, shape)
     plain = make_generator(shape, 0.03).eval()
-    torchs = [m for m in plain.net if isinstance(m, (nn.Linear, nn.ConvTranspose2d))]
+    *torchs, last = [m for m in plain.net if isinstance(m, (nn.Linear, nn.ConvTranspose2d))]
     norms = [m for m in plain.net if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))]
     with torch.no_grad():
         for layer, other in zip(generator.layers, torchs, strict=True):
-            for e in layer.embeddings:
-                e.fill_(1.0)
+            layer.embeddings[0].fill_(1.0)
             weight = other.weight.transpose(0, 1)
             if isinstance(other, nn.Linear):
                 weight = other.weight.reshape(layer.width, *layer.weight.shape[2:], -1).permute(0, 3, 1, 2)
             layer.weight.copy_(weight)
             layer.biases[0].copy_(other.bias.reshape(layer.biases[0].shape))
+        for output in generator.outputs[0]:
+            output.load_state_dict(last.state_dict())
         for ours, theirs in zip(generator.norms, norms, strict=True):
             for tensor in (theirs.running_mean, theirs.weight, theirs.bias):
                 tensor.normal_()
@@ -78,9 +79,28 @@ def test_with_open_masks_it_is_the_supplements_generator(kind, shape):
 
 
 @KINDS
-def test_it_begins_with_the_supplements_1_731_203_parameters(kind):
+def test_it_begins_with_the_supplements_1_731_203_parameters_and_one_more_output_layer(kind):
     generator = make(kind, width=1.0)
-    assert generator.kept_bytes == 4 * (1_731_203 + 2 * LABEL)
+    assert generator.kept_bytes == 4 * (1_731_203 + (128 * 3 * 2 * 2 + 3) + 2 * LABEL)
+
+
+def test_each_image_goes_through_the_output_layer_of_its_class():
+    torch.manual_seed(0)
+    outputs = ClassOutputs(3, 4, Up(2, 5, 2))
+    x, y = torch.randn(6, 4, 3, 3), torch.tensor([2, 0, 2, 0, 0, 2])
+    out = outputs(x, y)
+    for image, label, got in zip(x, y.tolist(), out, strict=True):
+        torch.testing.assert_close(got, outputs[label](image[None])[0])
+    out.sum().backward()
+    assert outputs[1].weight.grad.abs().sum() == 0, "none of its class, yet there is a gradient to be averaged"
+    assert outputs[0].weight.grad.abs().sum() > 0
+
+
+def test_a_new_output_layer_keeps_the_scale_of_its_input():
+    torch.manual_seed(0)
+    outputs = ClassOutputs(2, 64, Up(32, 4, 2))
+    inner = outputs(torch.randn(16, 64, 12, 12), torch.arange(16) % 2)[:, :, 4:-4, 4:-4]
+    assert inner.var().item() == pytest.approx(1.0, rel=0.1)  # no ReLU follows that would halve it
 
 
 @KINDS
@@ -119,12 +139,13 @@ def test_growth_keeps_as_much_free_as_there_was_at_first(kind):
         generator.grow(generator.widths_with_free())
         generator.add_task(2)
         widths.append(generator.widths(task))
-        hidden = list(zip(generator.layers, first, strict=True))[:-1]
+        hidden = list(zip(generator.layers, first, strict=True))
         assert all(layer.free >= wanted for layer, wanted in hidden)
         if kind is UnitMasked:
             assert all(layer.free == wanted for layer, wanted in hidden)
     assert widths == sorted(widths)
-    assert {w[-1] for w in widths} == {3}, "images keep their channels"
+    assert [layers[0].in_channels for layers in generator.outputs] == [w[-1] for w in widths], "of their own time"
+    assert generator.growth == sum(widths[-1]) / sum(widths[0]) > 1
 
 
 @KINDS
@@ -135,4 +156,10 @@ def test_only_what_belongs_to_the_newest_task_learns(kind):
     learning = {id(p) for p in generator.learning() + generator.embeddings()}
     resting = {name for name, p in generator.named_parameters() if id(p) not in learning}
     assert resting == {name for name, p in generator.named_parameters() if not p.requires_grad}
-    assert {"labels.0.weight", "_layers.0.biases.0", "_layers.0.embeddings.0", "norms.2.norms.0.bias"} <= resting
+    assert {
+        "labels.0.weight",
+        "_layers.0.biases.0",
+        "_layers.0.embeddings.0",
+        "norms.2.norms.0.bias",
+        "outputs.0.1.weight",
+    } <= resting

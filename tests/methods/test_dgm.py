@@ -94,33 +94,47 @@ def test_past_images_keep_every_bit_in_the_engine(variant):
 # -- the steps ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_critics_losses_weigh_every_class_the_same(world):
+def test_the_classifier_sees_all_classes_alike_real_ones_of_the_task_and_generated_ones_of_the_past(world):
     learner, task = begun(world, 3)
+    batch = task.train.batch(slice(10))
+    torch.manual_seed(5)
+    losses = learner(batch)
+    torch.manual_seed(5)
+    drawn = torch.randint(6, (10,)).sort().values
+    past = drawn[drawn < 4]
+    assert 0 < len(past) < 10
+    made = learner.past(past)
+    real = batch.x[len(past) :] / 255 * 2 - 1
+    features = learner.backbone.net(torch.cat([made, real]))
+    logits = torch.cat([head(features) for head in learner.heads], 1)
+    by_hand = F.cross_entropy(logits, torch.cat([past, batch.y[len(past) :] + 4]))
+    torch.testing.assert_close(losses, {"classifier": by_hand})
+
+
+def test_the_critics_losses_compare_class_by_class(world):
+    learner, task = begun(world, 3)
+    learner.step = 3  # after the classifier's three
     batch = task.train.batch(slice(10))
     torch.manual_seed(5)
     losses = learner(batch)
     torch.manual_seed(5)
     with torch.no_grad():
         fake = learner.generator(torch.randn(10, NOISE), batch.y, 2)
-    past, y = learner.past(10)
-    real = batch.x / 255 * 2 - 1
-    assert y.max() < 4, "of past classes"
-    features = {name: learner.backbone.net(x) for name, x in {"fake": fake, "past": past, "real": real}.items()}
-    score = {name: learner.score(f).mean() for name, f in features.items()}
-    torch.testing.assert_close(losses["critic"], score["fake"] - score["real"])
-    logits = {name: torch.cat([head(f) for head in learner.heads], 1) for name, f in features.items()}
-    real_loss, past_loss = F.cross_entropy(logits["real"], batch.y + 4), F.cross_entropy(logits["past"], y)
-    torch.testing.assert_close(losses["critic class"], (2 * real_loss + 4 * past_loss) / 6)
-    assert set(losses) == {"critic", "critic class", "penalty"}
+    score = 0.0
+    for image, made, y in zip(batch.x / 255 * 2 - 1, fake, batch.y.tolist(), strict=True):
+        now, then = (learner.score(learner.backbone.net(x[None]))[0, y].item() for x in (made, image))
+        score += (now - then) / 10
+    assert losses["critic"].item() == pytest.approx(score, rel=1e-4, abs=1e-6)
+    assert set(losses) == {"critic", "penalty"}
 
 
 def test_the_penalty_is_that_of_the_score(world):
     learner, task = begun(world, 1)
+    learner.step = 1
     learner.backbone.net = torch.nn.Flatten()
-    learner.score = torch.nn.Linear(3 * 16 * 16, 1)
-    learner.heads[0] = torch.nn.Linear(3 * 16 * 16, 2)
+    learner.score = torch.nn.Linear(3 * 16 * 16, 2)
     with torch.no_grad():
-        learner.score.weight.mul_(3 / learner.score.weight.norm())
+        learner.score.weight.mul_(3 / learner.score.weight.norm(dim=1, keepdim=True))
     losses = learner(task.train.batch(slice(5)))
     assert losses["penalty"].item() == pytest.approx(10 * (3 - 1) ** 2, rel=1e-4)
 
@@ -128,33 +142,33 @@ def test_the_penalty_is_that_of_the_score(world):
 @VARIANTS
 def test_the_generators_losses(world, variant):
     learner, task = begun(world, 2, variant)
-    learner.step, learner.steps = 2, 6
-    batch = task.train.batch(slice(10))
+    learner.epoch, learner.epochs, learner.step = 1, 4, 3 * 5 + 4  # the last of the second epoch
+    for e in learner.generator.embeddings():
+        torch.nn.init.normal_(e, std=3e-4)
     torch.manual_seed(5)
-    losses = learner(batch)
-    s = 1 / 400 + (400 - 1 / 400) * 2 / 5
-    taken, free = 0.0, 0
+    losses = learner(task.train.batch(slice(10)))
+    largest = 1e-4 + (1e4 - 1e-4) * 2 / 4
+    taken, free, units, first = 0.0, 0, 0, 0
     for layer in learner.generator.layers:
-        if len(layer.embeddings):
-            mask = 1 / (1 + (-s * layer.embeddings[1].double()).exp())
-            taken += mask[~layer.used].sum().item()
-            free += int((~layer.used).sum())
-    assert losses["sparsity"].item() == pytest.approx(0.75 * taken / free, rel=1e-5)
+        mask = 1 / (1 + (-largest * layer.embeddings[1].double()).exp())
+        taken += mask[~layer.used].sum().item()
+        free += int((~layer.used).sum())
+        units, first = units + layer.width, first + len(layer.biases[0])
+    assert units > first
+    assert losses["sparsity"].item() == pytest.approx(0.08 * units / first * taken / free, rel=1e-5)
     torch.manual_seed(5)
     y = torch.randint(2, (10,))
-    fake = learner.generator(torch.randn(10, NOISE), y, 1)
-    features = learner.backbone.net(fake)
-    torch.testing.assert_close(losses["generator"], -learner.score(features).mean())
-    logits = torch.cat([head(features) for head in learner.heads], 1)
-    torch.testing.assert_close(losses["generator class"], F.cross_entropy(logits, y + 2))
+    scores = learner.score(learner.backbone.net(learner.generator(torch.randn(10, NOISE), y, 1)))
+    torch.testing.assert_close(losses["generator"], -scores[range(10), y].mean())
+    assert set(losses) == {"generator", "sparsity"}, "no class loss"
 
 
 @VARIANTS
 def test_each_step_moves_one_network(world, variant):
     learner, task = begun(world, 2, variant)
     optimiser = torch.optim.AdamW(learner.parameter_groups(1e-2), weight_decay=0.0)
-    learner.steps = 6
-    for step in range(6):
+    learner.steps = 10
+    for step in range(10):
         before = {name: value.clone() for name, value in learner.named_parameters()}
         learner.step = step
         torch.stack(list(learner(task.train.batch(slice(12))).values())).sum().backward()
@@ -165,20 +179,20 @@ def test_each_step_moves_one_network(world, variant):
         learner.after_step()
         moved = {name for name, value in learner.named_parameters() if not torch.equal(value, before[name])}
         parts = {name.split(".")[0] for name in moved}
-        assert parts == ({"generator"} if step % 3 == 2 else {"backbone", "score", "heads"})
+        classifier, critic = {"backbone", "heads"}, {"backbone", "score"}
+        assert parts == [classifier, classifier, critic, critic, {"generator"}][step % 5]
         assert not {name for name in moved if re.search(r"(labels|biases|embeddings|norms\.\d\.norms)\.0", name)}
 
 
-def test_past_images_carry_the_class_they_were_made_from(world):
+def test_past_images_are_of_the_class_asked_for(world):
     learner, _ = begun(world, 3)
+    y = torch.tensor([0, 0, 1, 2, 3, 3])
     torch.manual_seed(1)
-    x, y = learner.past(40)
+    x = learner.past(y)
     torch.manual_seed(1)
-    drawn = torch.randint(4, (40,)).sort().values
-    assert torch.equal(y, drawn)
     parts = []
     for task in (0, 1):
-        local = drawn[(drawn >= 2 * task) & (drawn < 2 * task + 2)] - 2 * task
+        local = y[(y >= 2 * task) & (y < 2 * task + 2)] - 2 * task
         with torch.no_grad():
             parts.append(learner.generator(torch.randn(len(local), NOISE), local, task))
     assert torch.equal(x, torch.cat(parts))
@@ -204,20 +218,18 @@ def test_answers_are_the_critics(world):
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
-def test_outputs_of_the_critic_start_anew_with_each_task_and_its_trunk_does_not(world):
+def test_the_critic_starts_anew_with_each_task_all_of_it(world):
     learner, scenario = world("dgm", **GAN)
     learner.begin_task(scenario.tasks[0])
     before = {name: value.clone() for name, value in learner.named_parameters()}
     learner.end_task(scenario.tasks[0])
     learner.begin_task(scenario.tasks[1])
     now = dict(learner.named_parameters())
-    anew = {name for name, value in before.items() if not torch.equal(now[name], value)}
-    outputs = {name for name in before if name.split(".")[0] in ("score", "heads")}
-    assert {name.split(".")[0] for name in outputs} == {"score", "heads"}
-    assert outputs <= anew
-    trunk = {name for name in before if name.startswith("backbone")}
-    assert trunk
-    assert not trunk & anew
+    weights = {name for name in before if name.split(".")[0] in ("backbone", "score", "heads") and "weight" in name}
+    assert {name.split(".")[0] for name in weights} == {"backbone", "score", "heads"}
+    assert all((now[name] != before[name]).all() for name in weights)
+    kept = {name for name, value in before.items() if name.startswith("generator") and torch.equal(now[name], value)}
+    assert {"generator.labels.0.weight", "generator.outputs.0.1.weight"} <= kept
 
 
 def test_a_task_is_trained_by_the_gans_schedule_and_judged_like_any_other():
@@ -225,8 +237,8 @@ def test_a_task_is_trained_by_the_gans_schedule_and_judged_like_any_other():
     learner, seen = next(walk(tiny.experiment("dgm")))
     learner.options = build(type(learner.options), experiment.options)
     phase = task_phase(learner, seen[0], seen[0].train, experiment)
-    assert (phase.epochs, phase.steps) == (3, 100 * 3)
-    assert learner.stage_steps([100, 0], lambda images: 12345) == [3 * 300, 0]
+    assert (phase.epochs, phase.steps) == (3, 100 * (1 + 3))
+    assert learner.stage_steps([100, 0, 9], lambda images: 12345) == [3 * 100 * 4, 0, 3 * 100 * 6]
     assert (phase.optim.lr, phase.optim.betas, phase.optim.weight_decay, phase.optim.clip) == (0.5, (0.5, 0.9), 0, 0)
     assert phase.trainable is learner
     answers = [int(learner.eval().predict(x[None], 0).argmax()) for x in seen[0].val.x]

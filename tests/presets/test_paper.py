@@ -120,6 +120,17 @@ def test_the_paper_preset_is_the_papers_table(method: str, dataset: str) -> None
         assert not experiment.options.get("mix_real", False)
 
 
+# smax_g and lamb_G of DGMw in its authors' configurations; they have none for CIFAR-10, but one pair for colour images.
+DGM = {"mnist": (1e4, 0.08), "svhn": (1e4, 0.001), "imagenet50": (1e4, 0.001), "cifar10": (1e4, 0.001)}
+
+
+@pytest.mark.parametrize("preset", ["paper", "printed"])
+@pytest.mark.parametrize("dataset", list(DGM))
+def test_dgm_has_its_authors_slope_and_price_for_each_data_set(preset: str, dataset: str) -> None:
+    options = PRESETS[preset]("dgm", dataset).options
+    assert (options["s_max"], options["sparsity"]) == DGM[dataset]
+
+
 @pytest.mark.parametrize("dataset", [name for name in DATASETS if name not in TABLE])
 def test_the_paper_preset_refuses_what_the_paper_did_not_train_on(dataset: str) -> None:
     with pytest.raises(ConfigError, match=f"no schedule for '{dataset}'.*cifar10, imagenet50, mnist, svhn.*short"):

@@ -1,7 +1,7 @@
 """Masked layers that grow, for a generator that learns task after task (Ostapenko et al., CVPR 2019: DGM).
 
     weight (c_out, c_in, H, W)    one for all tasks; what the mask of an ended task holds is frozen
-    mask                          per task, over units (DGMa) or over weights (DGMw)
+    mask                          per task, over units (DGMa) or over weights (DGMw); none is taken or left at first
     bias                          per task, so there is nothing in it to forget
 
 A task runs at the width of its own time for ever: later units are not multiplied by zero, they are not there. So the
@@ -27,24 +27,34 @@ class Growing(Attentive):
 
     used: Tensor  # bool, what masks of ended tasks hold
 
-    def __init__(self, c_in: int, c_out: int, sides: tuple[int, int], map_: Map, last: bool = False) -> None:
+    def __init__(self, c_in: int, c_out: int, sides: tuple[int, int], map_: Map) -> None:
         super().__init__(torch.empty(c_out, c_in, *sides))
-        self.map, self.last = map_, last
+        self.map = map_
         self.biases = nn.ParameterList()
         self._initialise(self.weight.data)
         self.register_buffer("used", torch.zeros(self._mask_shape(), dtype=torch.bool))
 
     def _initialise(self, weight: Tensor) -> None:
-        nn.init.normal_(weight, std=he_deviation(self.map.fan(weight.shape), self.last))
+        nn.init.normal_(weight, std=he_deviation(self.map.fan(weight.shape)))
 
     def _mask_shape(self) -> tuple[int, ...]:
         raise NotImplementedError
 
     def add_task(self) -> None:
-        """An embedding and a bias for one more task; those of earlier tasks stop learning."""
+        """An embedding and a bias for one more task; those of earlier tasks stop learning.
+
+        Embeddings start at 0, as in the authors' code: every mask is undecided, and the first steps decide. From
+        N(0, 1) most are further from 0 than a short schedule can move them.
+        """
         self.add_embedding(self._mask_shape())
+        nn.init.zeros_(self.embeddings[-1])
         self.biases.requires_grad_(False)
         self.biases.append(nn.Parameter(torch.zeros(self.map.bias_shape(self.weight.shape))))
+
+    def held(self, task: int) -> Tensor:
+        """What the binary mask of ``task`` holds, bool; an embedding that has not moved does, as the authors round."""
+        e: Tensor = self.embeddings[task].detach()
+        return e >= 0
 
     def weight_of(self, task: int, c_in: int) -> Tensor:
         """The weight at the width of the time of ``task``, which reads ``c_in`` channels."""
@@ -103,41 +113,26 @@ class Growing(Attentive):
 
 
 class UnitMasked(Growing):
-    """DGMa: a mask over units, as in HAT. A weight is frozen once both its ends are used.
-
-    The units of the last layer are the image's channels: always in use, under no mask.
-    """
+    """DGMa: a mask over units, as in HAT. A weight is frozen once both its ends are used."""
 
     used_inputs: Tensor  # (c_in,) bool
 
-    def __init__(self, c_in: int, c_out: int, sides: tuple[int, int], map_: Map, last: bool = False) -> None:
-        super().__init__(c_in, c_out, sides, map_, last)
+    def __init__(self, c_in: int, c_out: int, sides: tuple[int, int], map_: Map) -> None:
+        super().__init__(c_in, c_out, sides, map_)
         self.register_buffer("used_inputs", torch.zeros(c_in, dtype=torch.bool))
         self._remember()
 
     def _mask_shape(self) -> tuple[int, ...]:
         return (self.width,)
 
-    def add_embedding(self, shape: tuple[int, ...]) -> None:
-        """The last layer has none."""
-        if not self.last:
-            super().add_embedding(shape)
-
     def forward(self, x: Tensor, task: int, then: Then) -> Tensor:
         """The output, unit by unit times the mask."""
         out = then(self.map(x, self.weight_of(task, x.shape[1]), self.biases[task]))
-        return out if self.last else out * self.mask(task)[:, None, None]
-
-    def units(self, task: int) -> Tensor:
-        """The units (c_out,) bool that ``task`` uses."""
-        if self.last:
-            return torch.ones_like(self.used)
-        embedding: Tensor = self.embeddings[task].detach()
-        return embedding > 0
+        return out * self.mask(task)[:, None, None]
 
     def freeze(self, below: Tensor) -> Tensor:
         """Units of the mask, and those below, are used from now on."""
-        units = self.units(-1)
+        units = self.held(-1)
         self.used |= units
         self.used_inputs |= below
         self._remember()
@@ -149,12 +144,12 @@ class UnitMasked(Growing):
 
     def locked(self, task: int, below: Tensor) -> tuple[Tensor, Tensor]:
         """Weights between units of the task's masks."""
-        units = self.units(task)
+        units = self.held(task)
         return self.weight_of(task, len(below)).detach()[units][:, below], units
 
     def width_with_free(self, wanted: int, c_in: int) -> int:
         """One more unit for each that was taken."""
-        return self.width if self.last else self.width + max(0, wanted - self.free)
+        return self.width + max(0, wanted - self.free)
 
     def _grow_used(self) -> None:
         super()._grow_used()
@@ -165,8 +160,8 @@ class UnitMasked(Growing):
 class WeightMasked(Growing):
     """DGMw: a mask over weights. A weight is frozen once a task's mask holds it."""
 
-    def __init__(self, c_in: int, c_out: int, sides: tuple[int, int], map_: Map, last: bool = False) -> None:
-        super().__init__(c_in, c_out, sides, map_, last)
+    def __init__(self, c_in: int, c_out: int, sides: tuple[int, int], map_: Map) -> None:
+        super().__init__(c_in, c_out, sides, map_)
         self._remember()
 
     def _mask_shape(self) -> tuple[int, ...]:
@@ -178,7 +173,7 @@ class WeightMasked(Growing):
 
     def freeze(self, below: Tensor) -> Tensor:
         """Weights of the mask are used from now on."""
-        self.used |= self.embeddings[-1].detach() > 0
+        self.used |= self.held(-1)
         self._remember()
         return torch.ones(self.width, dtype=torch.bool, device=self.used.device)
 
@@ -189,12 +184,10 @@ class WeightMasked(Growing):
     def locked(self, task: int, below: Tensor) -> tuple[Tensor, Tensor]:
         """Weights of the task's mask."""
         weight = self.weight_of(task, len(below)).detach()
-        return weight[self.embeddings[task] > 0], torch.ones(len(weight), dtype=torch.bool, device=weight.device)
+        return weight[self.held(task)], torch.ones(len(weight), dtype=torch.bool, device=weight.device)
 
     def width_with_free(self, wanted: int, c_in: int) -> int:
         """As many new units as bring the weights that are missing; new inputs have brought some already."""
-        if self.last:
-            return self.width
         positions = math.prod(self.weight.shape[2:])
         free = self.free + self.width * (c_in - self.weight.shape[1]) * positions
         return self.width + math.ceil(max(0, wanted - free) / (c_in * positions))

@@ -54,7 +54,12 @@ class Attentive(nn.Module):
         """a^t, as e^t: sigmoid(s e^t) for the newest task while training, else 1 where e^t > 0."""
         e: Tensor = self.embeddings[task]
         soft = self.training and task == len(self.embeddings) - 1
-        return torch.sigmoid(self.scale * e) if soft else (e > 0).to(e.dtype)
+        return torch.sigmoid(self.scale * e) if soft else self.held(task).to(e.dtype)
+
+    def held(self, task: int) -> Tensor:
+        """What the binary mask of ``task`` holds, bool, as e^t."""
+        e: Tensor = self.embeddings[task].detach()
+        return e > 0
 
     def frozen(self) -> Tensor:
         """Which weights are frozen, bool, of a shape that broadcasts to the weight's."""

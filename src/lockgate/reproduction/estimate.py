@@ -57,7 +57,8 @@ def _seconds(experiment: Experiment) -> float:
     training = cost * images * experiment.epochs * FACTOR.get(experiment.method, 1.0)
     gan = experiment.tasks * gans.get("iterations", 0) * GAN_SECONDS * pixels
     gan *= gans.get("width", 1.0) ** 1.7
-    gan *= gans.get("batch_size", 64) / 64 * (gans.get("critic_steps", 5) + 1) / 6
+    own = (experiment.tasks + 1) / 2 if experiment.method == "dgm" else 0  # steps of its classifier, in the mean
+    gan *= gans.get("batch_size", 64) / 64 * (gans.get("critic_steps", 5) + 1 + own) / 6
     return float(training + gan)
 
 

@@ -1,6 +1,7 @@
 """A class-conditional generator that learns task after task and forgets nothing (Ostapenko et al., CVPR 2019: DGM).
 
-The supplement's layers, masked and growing. Everything else is per task: labels, biases, BatchNorm.
+The supplement's layers, masked and growing. Everything else is per task: labels, biases, BatchNorm. The last layer,
+whose units are the image's channels, is one per class, under no mask.
 """
 
 from __future__ import annotations
@@ -17,7 +18,24 @@ from lockgate.layers.maps import LinearMap, TransposedMap
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.per_task import TaskModules
 from lockgate.memory.gan.acgan import LABEL, NOISE
-from lockgate.memory.gan.nets import LATENT, Crop, GeneratorPlan, last_activation
+from lockgate.memory.gan.nets import LATENT, Crop, GeneratorPlan, Up, initialised, last_activation
+
+
+class ClassOutputs(nn.ModuleList):
+    """The last layer of a generator, one for each class of a task."""
+
+    def __init__(self, classes: int, c_in: int, up: Up) -> None:
+        layers = (nn.ConvTranspose2d(c_in, up.channels, up.kernel, stride=up.stride) for _ in range(classes))
+        super().__init__(initialised(nn.Sequential(layer))[0] for layer in layers)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Each image of (B, C, H, W) through the layer of its class in ``y`` (B,).
+
+        A class without an image maps none: its layer has a gradient all the same, as on other ranks.
+        """
+        places = [(y == label).nonzero()[:, 0] for label in range(len(self))]
+        out = torch.cat([layer(x[place]) for layer, place in zip(self, places, strict=True)])
+        return out[torch.cat(places).argsort()]
 
 
 class MaskedGenerator(nn.Module):
@@ -28,10 +46,11 @@ class MaskedGenerator(nn.Module):
         self.plan = plan
         channels, *sides = plan.first
         layers = [layer(LATENT, channels, (sides[0], sides[1]), LinearMap())]
-        for up in plan.ups:
-            square, last = (up.kernel, up.kernel), up is plan.ups[-1]
-            layers.append(layer(layers[-1].width, up.channels, square, TransposedMap(up.stride), last))
+        for up in plan.ups[:-1]:
+            square = (up.kernel, up.kernel)
+            layers.append(layer(layers[-1].width, up.channels, square, TransposedMap(up.stride)))
         self._layers = nn.ModuleList(layers)
+        self.outputs = TaskModules()
         self.norms = nn.ModuleList()
         if plan.norm:
             widths = (math.prod(plan.first), *(up.channels for up in plan.ups[:-1]))
@@ -41,10 +60,11 @@ class MaskedGenerator(nn.Module):
         self.labels = TaskModules()
         self._free = [layer.free for layer in self.layers]
         """What growth keeps free."""
+        self._units = sum(layer.width for layer in self.layers)
 
     @property
     def layers(self) -> list[Growing]:
-        """The layers in order."""
+        """The masked layers in order."""
         return [cast(Growing, layer) for layer in self._layers]
 
     @property
@@ -57,14 +77,16 @@ class MaskedGenerator(nn.Module):
         x = torch.cat([noise, self.labels[task](y)], dim=1)  # (B, 128)
         for index, layer in enumerate(self.layers):
             x = layer(x, task, lambda h, index=index: self._then(h, index, task))
-        return x
+        out: Tensor = self.activation(self._cropped(self.outputs[task](x, y), -1))
+        return out
+
+    def _cropped(self, h: Tensor, index: int) -> Tensor:
+        crop = self.crops[index]
+        return h if crop is None else crop(h)
 
     def _then(self, h: Tensor, index: int, task: int) -> Tensor:
         """What stands between a layer's map and its mask."""
-        crop = self.crops[index]
-        h = h if crop is None else crop(h)
-        if index == len(self._layers) - 1:
-            return cast(Tensor, self.activation(h))
+        h = self._cropped(h, index)
         if len(self.norms):
             # The linear layer's BatchNorm is one-dimensional: each of its units is a channel.
             flat = h.flatten(1)[:, :, None, None] if index == 0 else h
@@ -78,11 +100,13 @@ class MaskedGenerator(nn.Module):
     # -- tasks -------------------------------------------------------------------------------------------------------
 
     def add_task(self, classes: int) -> None:
-        """Masks, biases, BatchNorm and labels for one more task; those of earlier tasks stop learning."""
+        """Masks, biases, BatchNorm, labels and output layers for one more task; those of earlier ones stop learning."""
         for module in (*self._layers, *self.norms):
             cast(Growing | TaskNorm, module).add_task()
         self.labels.append(nn.Embedding(classes, LABEL))
-        self.labels.freeze_past()
+        self.outputs.append(ClassOutputs(classes, self.layers[-1].width, self.plan.ups[-1]))
+        for own in (self.labels, self.outputs):
+            own.freeze_past()
 
     def end_task(self) -> None:
         """Freeze what the newest task uses."""
@@ -92,7 +116,7 @@ class MaskedGenerator(nn.Module):
 
     def learning(self) -> list[nn.Parameter]:
         """What the newest task trains, but for its masks."""
-        newest = [self.labels[-1], *(cast(TaskNorm, norm).norms[-1] for norm in self.norms)]
+        newest = [self.labels[-1], self.outputs[-1], *(cast(TaskNorm, norm).norms[-1] for norm in self.norms)]
         parameters = [p for module in newest for p in module.parameters()]
         return [p for layer in self.layers for p in (layer.weight, layer.biases[-1])] + parameters
 
@@ -107,9 +131,8 @@ class MaskedGenerator(nn.Module):
         for index, layer in enumerate(self.layers):
             kept[f"layers.{index}.weight"], below = layer.locked(task, below)
             kept[f"layers.{index}.bias"] = layer.biases[task].detach()
-            if len(layer.embeddings):
-                kept[f"layers.{index}.embedding"] = layer.embeddings[task].detach()
-        own = {"labels": self.labels[task]}
+            kept[f"layers.{index}.embedding"] = layer.embeddings[task].detach()
+        own = {"labels": self.labels[task], "outputs": self.outputs[task]}
         own |= {f"norms.{index}": cast(TaskNorm, norm).norms[task] for index, norm in enumerate(self.norms)}
         return kept | {f"{name}.{key}": value for name, m in own.items() for key, value in m.state_dict().items()}
 
@@ -125,6 +148,11 @@ class MaskedGenerator(nn.Module):
         for layer, wanted in zip(self.layers, self._free, strict=True):
             widths.append(layer.width_with_free(wanted, widths[-1] if widths else LATENT))
         return widths
+
+    @property
+    def growth(self) -> float:
+        """Units it has for each that it had at first."""
+        return sum(layer.width for layer in self.layers) / self._units
 
     def grow(self, widths: list[int]) -> None:
         """Widen every layer to ``widths``; images of past tasks stay what they were, to the bit."""

@@ -73,14 +73,14 @@ def grid(images: Tensor) -> Tensor:
 def make_generator(image_shape: tuple[int, int, int], width: float = 1.0) -> Generator:
     """The supplement's generator for images of this shape (C, H, W): MNIST's for 1x28x28, else the colour one."""
     plan = plan_generator(image_shape, width)
-    return Generator(_initialised(_sequential(plan)), plan.low)
+    return Generator(initialised(_sequential(plan)), plan.low)
 
 
 def make_critic(image_shape: tuple[int, int, int], width: float = 1.0) -> nn.Sequential:
     """The supplement's critic (discriminator) for images of this shape: (B, C, H, W) to (B, 1)."""
     if image_shape == (1, 28, 28):
-        return _initialised(_critic(image_shape, (64, 128, 256), 5, nn.ReLU(), width))
-    return _initialised(_critic(image_shape, (128, 256, 512), 3, nn.LeakyReLU(0.01), width))
+        return initialised(_critic(image_shape, (64, 128, 256), 5, nn.ReLU(), width))
+    return initialised(_critic(image_shape, (128, 256, 512), 3, nn.LeakyReLU(0.01), width))
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _critic(
     return nn.Sequential(*parts, nn.Flatten(), nn.Linear(c_in * height * side, 1))
 
 
-def _initialised(net: nn.Sequential) -> nn.Sequential:
+def initialised(net: nn.Sequential) -> nn.Sequential:
     """``net`` with every layer keeping the scale of its input; the supplement does not say how its networks start.
 
     As torch starts them, signals shrink from layer to layer. Where there is no BatchNorm, as for MNIST, all images of a

@@ -45,9 +45,14 @@ class GanOptions:
         return math.ceil(self.iterations / ROUND)
 
     @property
+    def iterations_per_epoch(self) -> int:
+        """Generator steps of each."""
+        return min(ROUND, self.iterations)
+
+    @property
     def steps_per_epoch(self) -> int:
         """Steps of each, the critic's and the generator's."""
-        return min(ROUND, self.iterations) * (self.critic_steps + 1)
+        return self.iterations_per_epoch * (self.critic_steps + 1)
 
     @property
     def steps(self) -> int:

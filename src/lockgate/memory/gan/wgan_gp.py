@@ -33,22 +33,33 @@ class Rounds:
 
     critic_steps: int
     penalty_every: int
+    class_steps: int = 0
+    """Steps of a classifier before those of the critic, where there is one that has its own."""
+
+    @property
+    def length(self) -> int:
+        """Steps of a round."""
+        return self.class_steps + self.critic_steps + 1
+
+    def is_classifiers(self, step: int) -> bool:
+        """Whether the classifier alone learns in this step."""
+        return step % self.length < self.class_steps
 
     def is_generators(self, step: int) -> bool:
         """Whether the generator learns in this step, and not the critic."""
-        return step % (self.critic_steps + 1) == self.critic_steps
+        return step % self.length == self.length - 1
 
     def iteration(self, step: int) -> int:
         """How many steps the generator has made after this one, if it is one of its own."""
-        return step // (self.critic_steps + 1) + 1
+        return step // self.length + 1
 
     def penalty(self, step: int) -> float:
         """Weight of the gradient penalty in a step of the critic.
 
         Every few steps, and as many times stronger: the same penalty in the mean.
         """
-        rounds, turn = divmod(step, self.critic_steps + 1)
-        due = (rounds * self.critic_steps + turn) % self.penalty_every == 0
+        rounds, turn = divmod(step, self.length)
+        due = (rounds * self.critic_steps + turn - self.class_steps) % self.penalty_every == 0
         return PENALTY * self.penalty_every if due else 0.0
 
 

@@ -1,11 +1,11 @@
 """Dynamic generative memory, DGM (Ostapenko, Puscas, Klein, Jaehnichen and Nabi, CVPR 2019).
 
-One class-conditional generator for all tasks, under masks that harden within each epoch; one critic, whose auxiliary
-classifier gives the answers. In task t, with real images of it and generated ones ("fake") of it and of the past:
+One class-conditional generator for all tasks, under masks that harden within each epoch and from epoch to epoch; one
+critic, whose auxiliary classifier gives the answers. Task t, counted from 1, begins with a new critic. An iteration:
 
-critic:         Wasserstein loss and penalty, real and fake of task t
-                - E[log P(y | x)] over all classes seen alike: x real of task t, fake of the past        several steps
-generator:      -E[D(fake)] - E[log P(y | fake)] + sparsity * share of what is free that the masks take  then one
+classifier:     -E[log P(y | x)], all classes seen alike: x real of task t, generated of the past          t steps
+critic:         Wasserstein loss and penalty, real and generated of task t                                 several
+generator:      -E[D(generated)] + sparsity * growth * share of what is free that the masks take           one
 end of task t:  what the masks hold freezes for good; the generator grows until as much is free as at first
 """
 
@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lockgate.layers.hat import annealed, share_taken
-from lockgate.memory.gan.acgan import generator_losses
 from lockgate.memory.gan.nets import grid, to_pixels
 from lockgate.memory.gan.wgan_gp import penalty_losses
 from lockgate.methods.capacity import LayerCapacity
@@ -48,28 +47,39 @@ class DGM(DGMNetwork):
         return super().begin_task(task)
 
     def schedule(self, phase: Phase) -> Phase:
-        """The GAN's schedule, as everywhere in this library, instead of the experiment's epochs and optimiser."""
-        task = phase.key[0]
+        """The GAN's schedule, as everywhere in this library, and the classifier's steps between its own."""
+        gan, task = self.options.gan, phase.key[0]
         assert isinstance(task, int)
-        return dataclasses.replace(
-            self.options.gan.phase(task, self, phase.data, self.preview), validate=phase.validate
-        )
+        steps = gan.iterations_per_epoch * self.rounds.length
+        made = gan.phase(task, self, phase.data, self.preview)
+        return dataclasses.replace(made, steps=steps, validate=phase.validate)
 
     def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
-        """Steps of the GAN."""
-        return [self.options.gan.steps if count else 0 for count in images]
+        """Steps of the GAN, and of the classifier one more an iteration with each task."""
+        gan = self.options.gan
+        iterations = gan.epochs * gan.iterations_per_epoch
+        return [gan.steps + tasks * iterations if count else 0 for tasks, count in enumerate(images, start=1)]
 
     def loss(self, batch: Batch) -> Losses:
-        """The critic's loss, or in every last step of a round the generator's; held-out images are only classified."""
+        """The loss of whose turn it is in the round; held-out images are only classified."""
         if not self.training:
             return {"class": self.class_loss(batch)}
+        iteration = self.rounds.iteration(self.step) - 1
         for layer in self.generator.layers:
-            layer.scale = annealed(self.step, self.steps, self.options.s_max)
+            layer.scale = annealed(iteration, self.options.gan.iterations_per_epoch, self.largest)
+        if self.rounds.is_classifiers(self.step):
+            self.let_learn(self.classifier_parameters())
+            return self.classifier_losses(batch)
         if self.rounds.is_generators(self.step):
             self.let_learn(self.generator.learning() + self.generator.embeddings())
             return self.generator_losses(len(batch.y))
         self.let_learn(self.critic_parameters())
         return self.critic_losses(batch)
+
+    @property
+    def largest(self) -> float:
+        """The slope that this epoch ends with."""
+        return largest_slope(self.epoch, self.epochs, self.options.s_max)
 
     def after_backward(self) -> None:
         """Frozen weights get no gradient."""
@@ -79,7 +89,7 @@ class DGM(DGMNetwork):
     def before_step(self) -> None:
         """Embeddings get the gradient they would have at s = 1."""
         for layer in self.generator.layers:
-            layer.compensate(self.options.s_max)
+            layer.compensate(self.largest)
 
     def after_step(self) -> None:
         """Frozen weights are put back, bit for bit; embeddings stay in bounds."""
@@ -91,38 +101,36 @@ class DGM(DGMNetwork):
         """What the masks hold is frozen from now on."""
         self.generator.end_task()
 
-    # -- the two losses ----------------------------------------------------------------------------------------------
+    # -- the three losses --------------------------------------------------------------------------------------------
+
+    def classifier_losses(self, batch: Batch) -> Losses:
+        """As many images as ``batch`` has, of all classes seen: real where they are of the task, else generated.
+
+        A class is drawn for each, every one as likely as any other; a draw of the past takes a real image's place.
+        """
+        drawn = torch.randint(self.starts[-1], (len(batch.y),)).sort().values
+        past = drawn[drawn < self.starts[-2]]
+        x, y = self.input(batch.x[len(past) :]), self.labels(batch)[len(past) :]
+        if len(past):
+            x, y = torch.cat([self.past(past), x]), torch.cat([past.to(y), y])
+        return {"classifier": F.cross_entropy(self.classify(x), y)}
 
     def critic_losses(self, batch: Batch) -> Losses:
-        """Real against generated images of the task; classes on real ones of the task and generated ones of the past.
-
-        Every class seen weighs the same, however many images of it there are.
-        """
-        now, starts = len(self.heads) - 1, self.starts
+        """Real against generated images of the task, class by class."""
         with torch.no_grad():
-            fake = self.generator(self.generator.noise(batch.y), batch.y, now)
-        real = self.input(batch.x)
-        real_score, real_class = self.both(real)
-        losses = {"critic": self.critic(fake).mean() - real_score.mean()}
-        class_loss = F.cross_entropy(real_class, self.labels(batch))
-        if now:
-            x, y = self.past(len(batch.y))
-            share = starts[now] / starts[-1]
-            class_loss = (1 - share) * class_loss + share * F.cross_entropy(self.both(x)[1], y)
-        losses["critic class"] = class_loss
-        return losses | penalty_losses(self.critic, real, fake, self.rounds.penalty(self.step))
+            fake = self.generator(self.generator.noise(batch.y), batch.y, len(self.heads) - 1)
+        real, y = self.input(batch.x), batch.y
+        losses = {"critic": self.critic(fake, y).mean() - self.critic(real, y).mean()}
+        return losses | penalty_losses(lambda x: self.critic(x, y), real, fake, self.rounds.penalty(self.step))
 
     def generator_losses(self, count: int) -> Losses:
         """On ``count`` images of any class of the current task."""
         now, layers = len(self.heads) - 1, self.generator.layers
         y = torch.randint(self.starts[-1] - self.starts[-2], (count,), device=self.input.mean.device)
-        score, logits = self.both(self.generator(self.generator.noise(y), y, now))
-        masked = [layer for layer in layers if len(layer.embeddings)]
-        taken = share_taken([layer.mask(now) for layer in masked], [layer.used for layer in masked])
-        return {
-            **generator_losses(score, logits, y + self.starts[-2]),
-            "sparsity": self.options.sparsity * taken,
-        }
+        fake = self.generator(self.generator.noise(y), y, now)
+        taken = share_taken([layer.mask(now) for layer in layers], [layer.used for layer in layers])
+        price = self.options.sparsity * self.generator.growth
+        return {"generator": -self.critic(fake, y).mean(), "sparsity": price * taken}
 
     def preview(self) -> Tensor:
         """Eight samples of every class seen, a class a row, (C, H, W) uint8: past rows never change."""
@@ -138,10 +146,13 @@ class DGM(DGMNetwork):
     def report(self) -> TaskReport:
         """The generator: units (DGMa) or weights (DGMw) in use by any task, and by the newest; its bytes."""
         capacity = [
-            LayerCapacity(
-                f"generator.{index}", layer.used.numel(), int(layer.used.sum()), int((layer.embeddings[-1] > 0).sum())
-            )
+            LayerCapacity(f"generator.{index}", layer.used.numel(), int(layer.used.sum()), int(layer.held(-1).sum()))
             for index, layer in enumerate(self.generator.layers)
-            if len(layer.embeddings)
         ]
         return TaskReport(capacity, memory={"images": 0, "bytes": self.generator.kept_bytes})
+
+
+def largest_slope(epoch: int, epochs: int, largest: float) -> float:
+    """s_max of an epoch i of I: 1/s_max + (s_max - 1/s_max) i/I, and not below 1, where s would fall within it."""
+    done = (epoch + 1) / max(1, epochs)
+    return max(1.0, 1 / largest + (largest - 1 / largest) * done)

@@ -5,6 +5,7 @@ options.temperature: [1, 2, 4]                            one of these
 optim:                                                    one of these, whose settings belong together
   - {optimiser: sgd, lr: {low: 0.003, high: 0.3, log: true}}
   - {optimiser: adamw, lr: {low: 0.0003, high: 0.01, log: true}}
+optim.schedule:                                           nothing: what all methods choose, but not this one
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def read_space(method: str, file: Path | None = None) -> Space:
     problems = [problem for name, choices in space.items() for problem in _problems(str(name), choices)]
     if problems:
         raise ConfigError(problems)
-    return space
+    return {name: choices for name, choices in space.items() if choices is not None}
 
 
 def draw(space: Space, seed: int, trial: int) -> dict[str, Any]:
