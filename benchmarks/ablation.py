@@ -40,7 +40,7 @@ PRINTED: dict[Change, Any] = {
     ("optim", "selection"): "objective",
     ("options", "targets"): "task",
     ("options", "hidden"): 64,
-    ("options", "refit"): 0,
+    ("options", "readout"): "mlp",
 }
 """What the paper says, or is silent about, where the preset says something else."""
 
@@ -58,7 +58,7 @@ STEPS: dict[str, tuple[Change, ...]] = {
     ),
     "+ targets: class": (("options", "targets"),),
     "+ hidden: 256 units in the task classifier": (("options", "hidden"),),
-    "+ refit: it is fitted once more after each task": (("options", "refit"),),
+    "+ read-out: all gated layers, in closed form": (("options", "readout"),),
 }
 
 

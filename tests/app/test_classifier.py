@@ -26,7 +26,7 @@ from lockgate.app.model_dir import Model
 from lockgate.errors import CheckpointError, ConfigError, DataError, RunFolderError, UnknownNameError
 from lockgate.runs import checkpoint
 
-QUICK: dict[str, Any] = {"width": 16, "epochs": 8, "batch_size": 8, "verbose": False, "options": {"refit": 5}}
+QUICK: dict[str, Any] = {"width": 16, "epochs": 8, "batch_size": 8, "verbose": False}
 SHORT: dict[str, Any] = {**QUICK, "epochs": 3}
 
 

@@ -32,7 +32,6 @@ SHORT: dict[str, Any] = {
     "batch_size": 8,
     "probes": 2,
     "verbose": False,
-    "options": {"refit": 5},
 }
 
 
@@ -261,7 +260,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
 
 def test_its_name_says_what_it_is(model: ContinualClassifier, temporary: ContinualClassifier) -> None:
     assert repr(ContinualClassifier()) == "ContinualClassifier(): nothing learnt yet"
-    settings = "width=8, epochs=3, batch_size=8, probes=2, options={'refit': 5}, verbose=False"
+    settings = "width=8, epochs=3, batch_size=8, probes=2, verbose=False"
     where = repr(model.path)
     assert (
         repr(model) == f"ContinualClassifier(path={where}, {settings}): 1 task ('pets'), 2 classes, in {model.folder}"

@@ -16,7 +16,7 @@ from tests.support.folders import write
 from lockgate.cli.main import main
 
 Command = Callable[..., tuple[int, str, str]]
-QUICK = ["--width=8", "--epochs=3", "--batch-size=8", "--options.open_bias=0.0", "--options.refit=5"]
+QUICK = ["--width=8", "--epochs=3", "--batch-size=8", "--options.open_bias=0.0"]
 
 
 @pytest.fixture(scope="session")

@@ -188,6 +188,6 @@ def test_printed_has_nothing_of_ours(method: str, dataset: str) -> None:
     assert experiment.epochs == row["epochs per task"]
     if method != "ccgn":
         assert (options["hidden"], options["targets"], options["inference"]) == (64, "task", "argmax")
-        assert (options["refit"], options["rehearsal"]) == (0, 0)
+        assert (options["readout"], options["rehearsal"]) == ("mlp", 0)
     if experiment.backbone == "resnet18":
         assert experiment.model.blocks == (2, 2, 2, 1)  # 479,920,128 multiply-accumulates, as printed

@@ -16,7 +16,7 @@ from lockgate.app.model_dir import Model
 from lockgate.data.task_images import FolderImages
 
 SIDE = 8
-QUICK = UserSettings(width=8, epochs=3, batch_size=8, options={"open_bias": 0.0, "buffer": 20, "refit": 5})
+QUICK = UserSettings(width=8, epochs=3, batch_size=8, options={"open_bias": 0.0, "buffer": 20})
 
 
 def images(name: str, count: int, seed: int = 0) -> npt.NDArray[np.uint8]:

@@ -27,8 +27,8 @@ ANNEALING: dict[str, Any] = {"sparsity_warmup": "loss", "anneal": 0.5}
 _GAN: dict[str, Any] = {"gan": {"width": 0.02, "iterations": 3, "critic_steps": 2, "batch_size": 8, "average": 0.5}}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "ccgn": _CCGN,
-    "ccgn-episodic": {**_CCGN, "buffer": 20, "refit": 3},
-    "ccgn-generative": {**_CCGN, **_GAN, "hidden": 10, "refit": 2},
+    "ccgn-episodic": {**_CCGN, "buffer": 20},
+    "ccgn-generative": {**_CCGN, **_GAN, "hidden": 10},
     "dgm": _GAN,
     "cgen": _GAN,
     "icarl": {"buffer": 20},

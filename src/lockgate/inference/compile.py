@@ -11,19 +11,19 @@ for the mean, and the standard deviation is folded into the first layer.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.errors import LockgateError
 from lockgate.evaluation.accuracy import inference_of
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
-from lockgate.inference.cut import CompactStream, Cost, features, make_stream, sealed
+from lockgate.inference.cut import CompactStream, Cost, make_stream, sealed
+from lockgate.inference.finding import make_finder, read_weights
 from lockgate.inference.fused import SideBySide, Stacked, fused
+from lockgate.inference.reading import Reader, Reading, Weights, fused_weights
 from lockgate.layers.plain import PlainConv2d, PlainLinear
 from lockgate.methods.base import Method
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.method import CCGN
-from lockgate.methods.ccgn.task_classifier import by_task
 from lockgate.methods.network import Standardise
 from lockgate.methods.single_head import SingleHead
 
@@ -61,7 +61,7 @@ class OneTask(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to (B, classes)."""
-        out: Tensor = self.head(self.stream(self.centre(x)))
+        out: Tensor = self.head(self.stream(self.centre(x))[0])
         return out
 
 
@@ -69,26 +69,24 @@ class AllTasks(nn.Module):
     """Images to log-probabilities of all classes seen (paper, Eq. 3), by ``inference``: ``argmax`` or ``joint``."""
 
     def __init__(
-        self, learner: ClassIncremental, centre: Centre, streams: list[CompactStream], heads: list[nn.Linear]
+        self,
+        learner: ClassIncremental,
+        centre: Centre,
+        streams: list[CompactStream],
+        heads: list[nn.Linear],
+        weights: list[Weights | None],
     ) -> None:
         super().__init__()
         self.centre = centre
         self.streams = nn.ModuleList(streams)
-        self.fused = fused([stream.full for stream in streams])
+        self.fused = _fused(streams, weights)
         image = torch.zeros(1, *learner.image_shape, dtype=torch.uint8, device=centre.mean.device)
         self.light = sum(Cost(learner, t, image)(sealed(learner, t)) for t in range(len(streams))) < LIGHT
         self.sides = SideBySide([stream.width for stream in streams])
         self.heads = Stacked(heads, fill=float("-inf"))  # a task with fewer classes: the others are impossible
         self.classes = SideBySide([head.out_features for head in heads])
         self.inference = learner.inference
-        classifier = learner.task_classifier
-        parts = zip(
-            torch.split(classifier.squeeze.weight.detach(), classifier.inputs, dim=1), range(len(streams)), strict=True
-        )
-        columns = [cut_inputs(linear(part, classifier.squeeze.bias), sealed(learner, t)[-1]) for part, t in parts]
-        self.squeeze = linear(torch.cat([c.weight for c in columns], dim=1), classifier.squeeze.bias)
-        self.out = linear(classifier.out.weight, classifier.out.bias)
-        self.outputs = list(classifier.outputs)  # its own: the learner may learn more
+        self.finder = make_finder(learner)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to (B, classes seen)."""
@@ -98,10 +96,12 @@ class AllTasks(nn.Module):
         """Log-probabilities by both kinds of inference."""
         x = self.centre(x)
         if self.light if torch.compiler.is_compiling() else len(x) <= SMALL:
-            pooled = features(self.fused, x)
+            pooled, scores, _ = self.fused(x)
         else:
-            pooled = torch.cat([stream(x) for stream in self.streams], dim=1)
-        tasks = by_task(self.out(F.relu(self.squeeze(pooled))), self.outputs)  # (B, tasks)
+            parts = [stream(x) for stream in self.streams]
+            pooled = torch.cat([features for features, _ in parts], dim=1)
+            scores = None if parts[0][1] is None else torch.stack([part for _, part in parts]).sum(0)
+        tasks = self.finder(pooled, scores)  # (B, tasks)
         classes = self.heads(self.sides.stack(pooled)).log_softmax(2)  # (tasks, B, classes)
         each = torch.arange(len(self.streams), device=x.device)[:, None]
         other = tasks.argmax(1) != each  # (tasks, B)
@@ -156,16 +156,24 @@ def compile_learner(learner: Method, images: Tensor | None = None) -> Compiled:
 
 def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:
     tasks = range(len(learner.heads))
-    streams = [make_stream(learner, t, centre.scale, images) for t in tasks]
+    weights = read_weights(learner)
+    streams = [make_stream(learner, t, centre.scale, images, weights[t]) for t in tasks]
     heads = [cut_inputs(_head(learner, t), sealed(learner, t)[-1]) for t in tasks]
     own = [OneTask(centre, stream, head) for stream, head in zip(streams, heads, strict=True)]
-    together = AllTasks(learner, centre, streams, heads) if isinstance(learner, ClassIncremental) else None
+    together = AllTasks(learner, centre, streams, heads, weights) if isinstance(learner, ClassIncremental) else None
     return Compiled(own, together, inference_of(learner))
+
+
+def _fused(streams: list[CompactStream], weights: list[Weights | None]) -> Reader:
+    """All streams as one network."""
+    read = [part for part in weights if part is not None]
+    return Reader(fused([stream.full.backbone for stream in streams]), Reading(fused_weights(read)) if read else None)
 
 
 def _dense(learner: Method, centre: Centre) -> Compiled:
     keep = [torch.arange(width, device=centre.mean.device) for width in learner.backbone.widths()]
-    stream = CompactStream(compact(learner.backbone, 0, keep, centre.scale), filled(len(keep[-1])))
+    plain = Reader(compact(learner.backbone, 0, keep, centre.scale), None)
+    stream = CompactStream(plain, filled(len(keep[-1])))
     heads = [cut_inputs(_head(learner, t), keep[-1]) for t in range(len(learner.heads))]
     every = linear(torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads]))
     return Compiled(

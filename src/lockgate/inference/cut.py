@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lockgate.backbones.base import Backbone
 from lockgate.evaluation.macs import layer_macs
 from lockgate.inference.compact import compact, filled
+from lockgate.inference.reading import Reader, Reading, Weights, cut_weights
 from lockgate.methods.ccgn.method import CCGN
 
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -23,33 +23,29 @@ PAYS = 0.75
 
 
 class CompactStream(nn.Module):
-    """Features of one task's stream: small where it is enough, whole where it is not."""
+    """One task's stream: small where it is enough, whole where it is not."""
 
     places: Tensor
 
-    def __init__(
-        self, full: Backbone, width: int, narrow: Backbone | None = None, places: Tensor | None = None
-    ) -> None:
+    def __init__(self, full: Reader, width: int, narrow: Reader | None = None, places: Tensor | None = None) -> None:
         super().__init__()
         self.full, self.width, self.narrow = full, width, narrow
         self.register_buffer("places", torch.arange(width) if places is None else places)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, width)."""
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(B, C, H, W) to features (B, width), and what they add to the scores of a read-out, (B, classes)."""
         if self.narrow is None or torch.compiler.is_compiling():  # an exported graph runs all images alike
-            return features(self.full, x)
-        stream = self.narrow(x, 0)
-        out = x.new_zeros(len(x), self.width).index_copy_(1, self.places, stream.features[:, : len(self.places)])
-        again = torch.stack(stream.gates).any(0).nonzero().flatten()
+            features, scores, _ = self.full(x)
+            return features, scores
+        narrow, scores, wanted = self.narrow(x)
+        out = x.new_zeros(len(x), self.width).index_copy_(1, self.places, narrow[:, : len(self.places)])
+        again = torch.stack(wanted).any(0).nonzero().flatten()
         if len(again):
-            out.index_copy_(0, again, features(self.full, x.index_select(0, again)))
-        return out
-
-
-def features(backbone: Backbone, x: Tensor) -> Tensor:
-    """Pooled features of a compact stream."""
-    out: Tensor = backbone(x, 0).features
-    return out
+            features, more, _ = self.full(x.index_select(0, again))
+            out.index_copy_(0, again, features)
+            if scores is not None:
+                scores.index_copy_(0, again, more)
+        return out, scores
 
 
 def sealed(learner: CCGN, task: int) -> list[Tensor]:
@@ -62,15 +58,24 @@ def sealed(learner: CCGN, task: int) -> list[Tensor]:
     return kept
 
 
-def make_stream(learner: CCGN, task: int, input_scale: Tensor, images: Tensor | None) -> CompactStream:
-    """The stream of ``task``; in two sizes if ``images`` (N, C, H, W) uint8 show that it pays."""
+def make_stream(
+    learner: CCGN, task: int, input_scale: Tensor, images: Tensor | None, weights: Weights | None = None
+) -> CompactStream:
+    """The stream of ``task``; in two sizes if ``images`` (N, C, H, W) uint8 show that it pays.
+
+    ``weights``: what a read-out reads of it.
+    """
     whole = sealed(learner, task)
-    full, width = compact(learner.backbone, task, whole, input_scale), filled(len(whole[-1]))
+
+    def made(keep: list[Tensor]) -> Reader:
+        reading = None if weights is None else Reading(cut_weights(weights, learner.backbone, whole, keep))
+        return Reader(compact(learner.backbone, task, keep, input_scale), reading)
+
+    full, width = made(whole), filled(len(whole[-1]))
     often = None if images is None else _often(learner, task, whole, images)
     if often is None:
         return CompactStream(full, width)
-    places = torch.searchsorted(whole[-1], often[-1])
-    return CompactStream(full, width, compact(learner.backbone, task, often, input_scale), places)
+    return CompactStream(full, width, made(often), torch.searchsorted(whole[-1], often[-1]))
 
 
 @torch.no_grad()

@@ -35,6 +35,10 @@ class Memory(nn.Module):
         """Every image there is to rehearse on, of every task; None where there is no end to them."""
         return None
 
+    def stored(self) -> Examples | None:
+        """The real images kept of the tasks that have ended, on the CPU; None where none are."""
+        return None
+
     def end_task(self, task: Task, rng: torch.Generator) -> None:
         """``task`` has ended: keep of it what this memory keeps."""
 

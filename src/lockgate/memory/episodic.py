@@ -50,9 +50,11 @@ class EpisodicMemory(Memory):
 
     def all(self, current: Examples) -> Examples:
         """Everything kept, and the current task's real images."""
-        return (
-            Examples.union([Examples(self.x.cpu(), self.y.cpu(), self.task.cpu()), current]) if len(self.y) else current
-        )
+        return Examples.union([self.stored(), current]) if len(self.y) else current
+
+    def stored(self) -> Examples:
+        """Everything kept."""
+        return Examples(self.x.cpu(), self.y.cpu(), self.task.cpu())
 
     def end_task(self, task: Task, rng: torch.Generator) -> None:
         """Shrink what is kept of past tasks to its new share, and keep a random share of ``task``."""

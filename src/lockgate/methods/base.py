@@ -2,7 +2,7 @@
 
 begin_task -> preparation
     -> { loss -> backward -> after_backward -> clip -> before_step -> step -> after_step }
--> end_task -> completion -> predict
+-> end_task -> predict
 
 What a run may ask besides (restore, audit, report) is in ``protocols.py``.
 """
@@ -79,10 +79,6 @@ class Method(MultiHeadNetwork):
 
     def end_task(self, task: Task) -> None:
         """Consolidate what was learnt; the best weights have been reloaded."""
-
-    def completion(self, task: Task) -> Phase | None:
-        """What is trained after ``end_task``, if anything. Short: a run that is killed in it does it anew."""
-        return None
 
     def predict(self, x: Tensor, task: int | None) -> Tensor:
         """Logits of images (B, C, H, W) uint8: of ``task``'s classes, or without a task of all classes seen so far.

@@ -57,7 +57,7 @@ def augment_for(rule: Mapping[str, Any], side: int) -> dict[str, Any]:
     """How images of ``side`` pixels vary."""
     return {
         "random_translate": side // int(rule["translate"]),
-        "random_affine": float(rule["affine"]) if side >= rule["from_side"] else 0.0,
+        "random_affine": float(rule["affine"]),
         "random_flip": bool(rule["flip"]),
     }
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 V = TypeVar("V")
 
 _RENAMED = {"settle": "anneal", "park": "prune"}
-_GONE = ("look", "offer", "warn_below", "threshold", "patience", "earned", "shift", "warp")
+_GONE = ("look", "offer", "warn_below", "threshold", "patience", "earned", "shift", "warp", "refit")
 _BUFFERS = {"parked": "pruned", "deviation": "std"}
 _FLAGS = {
     "--options.patience": "--options.sparsity_warmup",
@@ -65,6 +65,8 @@ def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     made = {_RENAMED.get(name, name): value for name, value in options.items() if name not in _GONE}
     if "patience" in options:
         made["sparsity_warmup"] = "loss" if options.get("earned") else options["patience"]
+    if "hidden" in options:  # 0.1 had but the paper's way to find the task
+        made["readout"] = "mlp"
     gan = {name.removeprefix("gan_"): made.pop(name) for name in list(made) if name.startswith("gan_")}
     return {**made, "gan": gan} if gan else made
 

@@ -1,6 +1,6 @@
 """One task, from its beginning to its end: the order in which a run, and a loop of one's own, call a method's hooks.
 
-begin_task -> preparation -> fit -> end_task -> completion
+begin_task -> preparation -> fit -> end_task
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ class Stage:
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)
         distributed.share_state(self.learner)
-        self._complete(task)
         return ended
 
     def _begin(self, task: Task, inside: Checkpoint | None) -> tuple[list[Phase], int, FitState]:
@@ -79,16 +78,6 @@ class Stage:
         first = self.learner.preparation(task)
         phases = [first] if first else []
         return [*phases, task_phase(self.learner, task, data, self.experiment)], number, state
-
-    def _complete(self, task: Task) -> None:
-        """What is left to train: short, with no checkpoints: killed, it is done anew, as ``end_task`` is."""
-        phase = self.learner.completion(task)
-        if phase is None:
-            return
-        self.listener.phase_started(phase, False)
-        self._fit(phase, FitState(), lambda _: None)
-        phase.trainable.requires_grad_(False)
-        distributed.share_state(self.learner)
 
     def _fit(self, phase: Phase, state: FitState, save: Callable[[FitState], None]) -> None:
         fit = Fit(self.fabric, phase, self.experiment, state, save, self.progress, self.listener.advice)

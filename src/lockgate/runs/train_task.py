@@ -30,7 +30,7 @@ def train_task(
     callbacks: Sequence[Callback] = (),
     quiet: bool = True,
 ) -> list[dict[str, Any]]:
-    """Teach ``method`` one more task: begin_task, preparation, training, end_task, completion, in this order.
+    """Teach ``method`` one more task: begin_task, preparation, training, end_task, in this order.
 
     No folder, no checkpoints; nothing is tested. ``optim`` and ``runtime`` are the groups of an ``Experiment``, as
     objects or keywords. With the same seed the weights are, to the bit, those of ``lockgate.run``. Callbacks hear

@@ -10,24 +10,25 @@ epoch where images change) and looked up in each step. A step costs one stream, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from lockgate.memory.base import Memory
 from lockgate.methods.base import Context
-from lockgate.methods.ccgn import refit
 from lockgate.methods.ccgn.gating import as_in_evaluation
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.options import ClassIncrementalOptions
+from lockgate.methods.ccgn.readout import IMAGES, ReadOut, read, side_by_side
 from lockgate.methods.ccgn.rehearsal import VALIDATED, Pool, Rehearsal
 from lockgate.methods.ccgn.streams import Streams
-from lockgate.methods.ccgn.targets import first_classes
+from lockgate.methods.ccgn.targets import class_targets, first_classes
 from lockgate.methods.ccgn.task_classifier import TaskClassifier
 from lockgate.training import distributed
-from lockgate.training.phase import EVAL_BATCH, Phase, evaluating
+from lockgate.training.phase import EVAL_BATCH, evaluating
 from lockgate.training.seeding import generator, spawn, spawn_seed
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -44,6 +45,7 @@ class ClassIncremental(CCGN):
         self.inference: str = self.options.inference
         self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
+        self.readout = ReadOut() if self.options.readout == "ridge" else None
         self._streams = Streams(self, self.gated, self.task_classifier)
         self.rehearsal = Rehearsal(self, self._streams, self.memory)
         self.register_load_state_dict_post_hook(lambda module, _: module._streams.changed())  # type: ignore[no-untyped-call]
@@ -53,11 +55,6 @@ class ClassIncremental(CCGN):
         raise NotImplementedError
 
     # -- hooks -------------------------------------------------------------------------------------------------------
-
-    def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
-        """As any method; after a second and later task, the refit."""
-        steps = super().stage_steps(images, planned)
-        return [count + (self._refit_steps(stage) if count else 0) for stage, count in enumerate(steps)]
 
     def begin_task(self, task: Task) -> Examples:
         """Grow, and make room in the memory."""
@@ -79,21 +76,8 @@ class ClassIncremental(CCGN):
         self.memory.end_task(task, spawn())
         self.memory.requires_grad_(False)
         self.rehearsal.end_task()
-
-    @torch.no_grad()
-    def completion(self, task: Task) -> Phase | None:
-        """Fit the task classifier once more: all streams are sealed now, and what feeds it never changes again."""
-        tasks = len(self.heads)
-        steps = self._refit_steps(tasks - 1)
-        if not steps:
-            return None
-        x, examples = self.rehearsal.draw(refit.images(steps), generator(self.rehearsal.seed, "refit"))
-        device = self.input.mean.device
-        with evaluating(self), torch.autocast(device.type, enabled=False):
-            target = self.rehearsal.targets(examples, known=tasks)
-            features = torch.cat([self._streams.all(part.to(device)) for part in torch.split(x, EVAL_BATCH)])
-        columns = self._streams.columns()
-        return refit.phase(task.id, self.task_classifier, columns, features, target.to(device), steps)
+        if self.readout is not None and len(self.heads) > 1:
+            self._fit_readout(self.readout)
 
     def predict(self, x: Tensor, task: int | None) -> Tensor:
         """Logits of ``task``'s classes; without a task, log-probabilities of all classes seen, by ``inference``."""
@@ -102,21 +86,51 @@ class ClassIncremental(CCGN):
     # -- answers without the task ------------------------------------------------------------------------------------
 
     def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
-        """Features (B, F) of the streams of ``tasks``; None: of all."""
-        return self._streams.features(x, range(len(self.heads)) if tasks is None else tasks)
+        """Features (B, F) of the streams of ``tasks``, and what a read-out reads of them; None: of all."""
+        tasks = range(len(self.heads)) if tasks is None else tasks
+        if self.readout is None:
+            return self._streams.features(x, tasks)
+        standard = self.input(x)
+        return [torch.cat(read(self.backbone, standard, t), dim=1) for t in tasks]
 
     def answers(self, x: Tensor) -> dict[str, Tensor]:
         """Log-probabilities (B, classes seen) of both kinds of inference."""
         return self.answers_from(self.streams(x))
 
     def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
-        """As ``answers``, from features (B, F) of all streams."""
-        tasks = self.task_classifier.by_task(self._streams.classify(streams))  # log p(t|x), (B, tasks)
-        classes = [head(features).log_softmax(1) for head, features in zip(self.heads, streams, strict=True)]
+        """As ``answers``, from what ``streams`` gave for all tasks."""
+        features, inputs = side_by_side(streams, self._feature_widths)
+        tasks = self._log_tasks(features, inputs)
+        classes = [head(part).log_softmax(1) for head, part in zip(self.heads, features, strict=True)]
         joint = torch.cat([part + tasks[:, t, None] for t, part in enumerate(classes)], dim=1)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(classes)]
         return {"argmax": torch.cat(only, dim=1), "joint": joint}
+
+    @property
+    def _feature_widths(self) -> list[int]:
+        """Of each stream's features: the width of the backbone at its time."""
+        return [cast(nn.Linear, head).in_features for head in self.heads]
+
+    def _log_tasks(self, features: list[Tensor], inputs: Tensor) -> Tensor:
+        """log p(t|x), (B, tasks), from features (B, F) of all streams and what is read of them, (B, inputs)."""
+        if len(features) == 1:
+            return features[0].new_zeros(len(features[0]), 1)
+        if self.readout is not None:
+            return self.readout.by_task(inputs)
+        return self.task_classifier.by_task(self._streams.classify(features))
+
+    @torch.no_grad()
+    def _fit_readout(self, readout: ReadOut) -> None:
+        """All streams are sealed now: fit the read-out to what the memory has of all tasks."""
+        drawn = self.rehearsal.copies(IMAGES, generator(self.rehearsal.seed, "readout"))
+        device, widths = self.input.mean.device, self._feature_widths
+        with evaluating(self), torch.autocast(device.type, enabled=False):
+            y = class_targets(self, drawn.examples, known=len(self.heads))
+            parts = [
+                side_by_side(self.streams(x.to(device)), widths)[1].cpu() for x in torch.split(drawn.x, EVAL_BATCH)
+            ]
+        readout.fit(torch.cat(parts), y, drawn.image)  # on the CPU: not every device knows float64
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 
@@ -126,6 +140,8 @@ class ClassIncremental(CCGN):
         self._streams.changed()
         self.task_classifier.add_task(self.backbone.features, classes if self.options.targets == "class" else 1)
         self.task_classifier.requires_grad_(len(self.heads) > 1)
+        if self.readout is not None:
+            self.readout.add_task(classes)
 
     def task_loss(self, count: int) -> Tensor:
         """- log p(t|x) of Eq. 3, on ``count`` images, uniform over tasks.
@@ -149,7 +165,3 @@ class ClassIncremental(CCGN):
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""
         wanted = self.steps * count * distributed.world_size() or len(self.rehearsal.current)
         return self.rehearsal.pool(self.epoch, wanted)
-
-    def _refit_steps(self, stage: int) -> int:
-        """Steps of the refit: of a first task there is nothing to tell, and without the seal nothing is constant."""
-        return self.options.refit if self.options.seal and stage else 0

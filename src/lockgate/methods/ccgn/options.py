@@ -49,6 +49,11 @@ class CCGNOptions:
 class ClassIncrementalOptions(CCGNOptions):
     """Options of the methods that find the task by themselves."""
 
+    readout: Literal["mlp", "ridge"] = option(
+        "ridge",
+        "What finds the task: the paper's task classifier, an MLP on the last features; or a ridge regression on all "
+        "gated layers, in closed form after each task (the MLP is then trained for what it does to the streams).",
+    )
     hidden: int = option(64, "Hidden units of the task classifier. Paper: 64.", ge=1)
     inference: Literal["argmax", "joint"] = option(
         "argmax",
@@ -58,12 +63,6 @@ class ClassIncrementalOptions(CCGNOptions):
         "task", "What the task classifier tells apart: tasks (the paper), or classes, summed up by task."
     )
     rehearsal: int = option(0, "Images in a rehearsal batch; 0 (paper): as many as in a batch of the task.", ge=0)
-    refit: int = option(
-        0,
-        "Steps in which the task classifier is fitted once more after a task, when no feature changes any more; needs "
-        "the seal. Paper: 0.",
-        ge=0,
-    )
 
 
 @dataclass(frozen=True)

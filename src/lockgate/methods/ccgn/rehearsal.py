@@ -50,6 +50,14 @@ class Pool(NamedTuple):
         return self.starts[task] + (luck * self.sizes[task]).long().clamp(max=self.sizes[task] - 1)
 
 
+class Copies(NamedTuple):
+    """Images of all tasks, some of them several times."""
+
+    x: Tensor  # (N, C, H, W) uint8, as they are to be seen
+    examples: Examples  # as they were stored or drawn
+    image: Tensor  # (N,), rows of the same number are of the same image
+
+
 class Rehearsal:
     """Draws from a memory and keeps what was drawn: for a task, or for an epoch where images change."""
 
@@ -96,6 +104,20 @@ class Rehearsal:
         """Images of all tasks alike, about ``wanted`` in all, as they are to be seen and as they were drawn."""
         examples = self.memory.draw(self.current, torch.full((self.tasks,), -(-wanted // self.tasks)), rng)
         return augment(examples.x, self.network.augment, rng), examples
+
+    def copies(self, wanted: int, rng: torch.Generator) -> Copies:
+        """About ``wanted`` images of tasks that have ended: each that is stored as often as any other, varied.
+
+        The first time it is as it is. Where nothing varies it is there once; where nothing is stored, all are new.
+        """
+        stored = self.memory.stored()
+        if stored is None:
+            x, examples = self.draw(wanted, rng)
+            return Copies(x, examples, torch.arange(len(x)))
+        times = max(1, wanted // max(1, len(stored))) if self.network.augment.active else 1
+        varied = [augment(stored.x, self.network.augment, rng) for _ in range(times - 1)]
+        image = torch.arange(len(stored)).repeat(times)
+        return Copies(torch.cat([stored.x, *varied]), Examples(*stored.batch(image)), image)
 
     def targets(self, examples: Examples, known: int) -> Tensor:
         """The output of the task classifier that is right for each image, (N,); ``known``: how many tasks are learnt.
