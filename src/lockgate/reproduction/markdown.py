@@ -26,7 +26,7 @@ holds*: the order is the paper's, but not all numbers are within reach. *Differs
 
 SHORT = """
 The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are not
-meant to equal the paper's. ResNet-18 starts 16 filters wide (the paper: 64) and, gated, may grow; GANs have a quarter
+meant to equal the paper's. ResNet-18 is 16 filters wide at its first layer (the paper: 64); GANs have a quarter
 of the supplement's width. Settings were chosen on test accuracy, mostly of seed 0.
 """
 
