@@ -93,7 +93,7 @@ def test_only_filters_inside_the_seal_are_left(learnt):
     compiled = compile_learner(learner)
     cut = 0
     for t, task in enumerate(compiled.tasks):
-        for name, layer in task.stream.full.layers.items():
+        for name, layer in task.stream.full.backbone.layers.items():
             sealed = max(1, int(learner.gated[name].gate(t).seal.sum()))
             assert sealed <= layer.width < sealed + LANES
             cut += sealed < learner.gated[name].width

@@ -19,14 +19,14 @@ from lockgate.methods.ccgn.task_classifier import by_task
 
 def read_weights(learner: CCGN) -> list[Weights | None]:
     """What a read-out reads of each stream; None where there is none, or but one task to find."""
-    if not isinstance(learner, ClassIncremental) or learner.readout is None or len(learner.heads) == 1:
+    if not isinstance(learner, ClassIncremental) or learner.readout is None or not learner.readout.fitted:
         return [None] * len(learner.heads)
     return list(weights_of(learner, learner.readout))
 
 
 def make_finder(learner: ClassIncremental) -> nn.Module:
     """What answers log p(t|x), (B, tasks), from features (B, F) of all streams and the read-out's scores."""
-    if learner.readout is None or len(learner.heads) == 1:
+    if learner.readout is None or not learner.readout.fitted:
         return ByClassifier(learner)
     return ByReadOut(learner.readout)
 

@@ -114,9 +114,7 @@ class ClassIncremental(CCGN):
 
     def _log_tasks(self, features: list[Tensor], inputs: Tensor) -> Tensor:
         """log p(t|x), (B, tasks), from features (B, F) of all streams and what is read of them, (B, inputs)."""
-        if len(features) == 1:
-            return features[0].new_zeros(len(features[0]), 1)
-        if self.readout is not None:
+        if self.readout is not None and self.readout.fitted:
             return self.readout.by_task(inputs)
         return self.task_classifier.by_task(self._streams.classify(features))
 

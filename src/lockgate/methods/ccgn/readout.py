@@ -101,6 +101,11 @@ class ReadOut(nn.Module):
         """Outputs for one more task; until the next fit it has no answers."""
         self.outputs.append(classes)
 
+    @property
+    def fitted(self) -> bool:
+        """Whether it answers for all tasks there are: not while one is learnt, and not if there is but one."""
+        return len(self.bias) == sum(self.outputs)
+
     def forward(self, inputs: Tensor) -> Tensor:
         """log p(y|x) of all classes seen, (B, classes), from what is read of all streams side by side, (B, inputs)."""
         return (F.linear(inputs, self.weight, self.bias) / self.temperature).log_softmax(1)
