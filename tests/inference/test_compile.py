@@ -47,9 +47,10 @@ def test_the_task_given(learnt, method, backbone):
     ("method", "backbone"),
     [*(("ccgn-episodic", backbone) for backbone in tiny.BACKBONES), ("ccgn-generative", "simple_cnn")],
 )
+@pytest.mark.parametrize("readout", ["ridge", "mlp"])
 @pytest.mark.parametrize("batch", [1, 24])
-def test_no_task_given_by_both_kinds_of_inference(learnt, method, backbone, batch):
-    learner, seen = learnt(method, backbone)
+def test_no_task_given_by_both_kinds_of_inference(learnt, method, backbone, batch, readout):
+    learner, seen = learnt(method, backbone, readout=readout)
     assert 1 <= compiling.SMALL < 24  # fused, and stream by stream
     compiled = compile_learner(learner)
     for x in torch.split(images_of(seen), batch):

@@ -1,0 +1,158 @@
+"""The read-out: ridge regression on all gated layers, solved for exactly; what it reads never changes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.support import tiny
+
+from lockgate.methods.ccgn import readout as reading
+from lockgate.methods.ccgn.readout import ReadOut, Ridge, grid_of, pooled, read, side_by_side
+from lockgate.runs.loading import load
+from lockgate.runs.run import run
+
+
+def problem(images: int, inputs: int, classes: int = 3):
+    """Inputs that tell classes of unequal size apart, more or less."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.randint(classes, (images,), generator=rng).clamp(max=classes - 1)
+    y[: images // 2] = 0
+    x = torch.randn(images, inputs, generator=rng) + 3 * torch.randn(classes, inputs, generator=rng)[y]
+    x[:, 0] = 7.0  # an input that stands still
+    return x, y
+
+
+def naive(x, y, alpha: float, classes: int = 3):
+    """Weights and biases by the normal equations of the definition, in float64, image by image."""
+    share = torch.tensor([1 / (classes * int((y == label).sum())) for label in y], dtype=torch.float64)
+    x = x.double()
+    mean = (share[:, None] * x).sum(0)
+    scale = (share[:, None] * (x - mean) ** 2).sum(0).sqrt()
+    z = torch.where(scale > 1e-4, (x - mean) / scale.clamp(min=1e-4), 0.0)
+    target = F.one_hot(y, classes).double() - 1 / classes
+    left = sum(s * torch.outer(row, row) for s, row in zip(share, z, strict=True))
+    right = sum(s * torch.outer(row, t) for s, row, t in zip(share, z, target, strict=True))
+    weight = torch.linalg.solve(left + alpha * torch.eye(len(left), dtype=torch.float64), right)
+    return z @ weight + 1 / classes
+
+
+@pytest.mark.parametrize(("images", "inputs"), [(40, 9), (20, 60)])
+@pytest.mark.parametrize("alpha", [0.01, 1.0])
+def test_the_solution_is_that_of_the_normal_equations(images, inputs, alpha):
+    x, y = problem(images, inputs)
+    ridge = Ridge(x, y, 3)
+    wanted = naive(x, y, alpha).float()
+    weight, bias = ridge.weights(alpha)
+    assert not weight[:, 0].any()
+    torch.testing.assert_close(x @ weight.T + bias, wanted, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(ridge.scores(ridge.products(x), alpha).float(), wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_every_class_weighs_the_same_however_many_images_it_has():
+    x, y = problem(30, 8)
+    rows = torch.cat([torch.arange(30), torch.nonzero(y == 0).flatten().repeat(3)])
+    once, often = Ridge(x, y, 3).weights(0.1)[0], Ridge(x[rows], y[rows], 3).weights(0.1)[0]
+    torch.testing.assert_close(once, often, rtol=1e-3, atol=1e-4)
+
+
+def test_copies_of_an_image_are_never_apart_and_a_quarter_of_each_class_is_left_out():
+    image = torch.arange(40).repeat(3)
+    y = (image % 40) // 10
+    chosen = reading._left_out(y, image)
+    left, kept = set(image[chosen].tolist()), set(image[~chosen].tolist())
+    assert not left & kept
+    assert [sum(i // 10 == label for i in left) for label in range(4)] == [2, 2, 2, 2]
+
+
+def test_the_same_images_give_the_same_bits_and_the_temperature_calibrates():
+    x, y = problem(120, 12)
+    first, second = ReadOut(), ReadOut()
+    for readout in (first, second):
+        readout.outputs = [2, 1]
+        fit = readout.fit(x, y, torch.arange(120))
+    assert all(torch.equal(a, b) for a, b in zip(first.buffers(), second.buffers(), strict=True))
+    assert fit.alpha in reading.ALPHAS
+    assert fit.accuracy > 0.8
+    calibrated = F.nll_loss(first(x), y)
+    first.temperature.fill_(1.0)
+    assert calibrated < 0.5 * F.nll_loss(first(x), y)
+    torch.testing.assert_close(first(x).exp().sum(1), torch.ones(120))
+    torch.testing.assert_close(first.by_task(x).exp()[:, 1], first(x).exp()[:, 2])
+
+
+def test_the_grid_follows_the_number_of_layers_and_small_maps_are_not_stretched():
+    assert [grid_of(layers) for layers in (1, 3, 5, 12, 20, 100)] == [6, 4, 3, 2, 1, 1]
+    h = torch.arange(2 * 3 * 4 * 4.0).reshape(2, 3, 4, 4)
+    assert torch.equal(pooled(h, 1), h.mean((2, 3)))
+    assert torch.equal(pooled(h, 2)[:, 0], h[:, 0, :2, :2].mean((1, 2)))
+    assert torch.equal(pooled(h, 6), h.flatten(1))
+    assert torch.equal(pooled(h[:, :, 0, 0], 4), h[:, :, 0, 0])
+
+
+@pytest.fixture(scope="module", params=["simple_cnn", "resnet18", "mlp"])
+def learnt(request, tmp_path_factory):
+    """A learner that has learnt three tasks, and its tasks."""
+    size = {"tasks": 3, "data": {"synthetic_classes": 6, "synthetic_per_class": 20}}
+    out = tmp_path_factory.mktemp("run") / "run"
+    run(tiny.experiment("ccgn-episodic", request.param, **size), out)
+    learner, scenario, _ = load(out)
+    return learner.eval(), scenario.tasks
+
+
+def test_what_is_read_is_every_gated_layer_at_the_channels_it_can_open(learnt):
+    learner, tasks = learnt
+    x = learner.input(tasks[0].test.x[:5])
+    for task in range(3):
+        maps = []
+        handles = [
+            layer.register_forward_hook(lambda _, __, out, maps=maps: maps.append(out[0]))
+            for layer in learner.gated.values()
+        ]
+        with torch.no_grad():
+            features, found = read(learner.backbone, x, task)
+        for handle in handles:
+            handle.remove()
+        assert torch.equal(features, learner.backbone(x, task).features)
+        grid = grid_of(len(learner.gated))
+        assert torch.equal(found, torch.cat([pooled(h, grid) for h in maps], dim=1))
+    widths = [head.in_features for head in learner.heads]
+    assert side_by_side(learner.streams(tasks[0].test.x), widths)[1].shape[1] == learner.readout.weight.shape[1]
+
+
+def test_answers_are_the_heads_and_the_tasks_of_the_read_out(learnt):
+    learner, tasks = learnt
+    x = torch.cat([task.test.x for task in tasks])
+    with torch.no_grad():
+        answers = learner.answers(x)
+        _, inputs = side_by_side(learner.streams(x), [head.in_features for head in learner.heads])
+        of_task = learner.readout.by_task(inputs)
+        for t in range(3):
+            part = answers["joint"][:, 2 * t : 2 * t + 2]
+            torch.testing.assert_close(part.logsumexp(1), of_task[:, t], rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(part.log_softmax(1), learner.predict(x, t).log_softmax(1), rtol=1e-4, atol=1e-4)
+        chosen = answers["argmax"].argmax(1) // 2
+    assert torch.equal(chosen, of_task.argmax(1))
+
+
+def test_it_is_fitted_to_the_stored_images_and_finds_their_tasks(learnt):
+    learner, _ = learnt
+    stored = learner.memory.stored()
+    with torch.no_grad():
+        found = learner.answers(stored.x)["argmax"].argmax(1) // 2
+    assert (found == stored.task).float().mean() > 0.8
+
+
+def test_while_a_task_is_learnt_the_paper_s_classifier_answers_and_the_past_does_not_move(learnt):
+    learner, tasks = copy.deepcopy(learnt[0]), learnt[1]
+    before = [stream.clone() for stream in learner.streams(tasks[0].test.x)]
+    torch.manual_seed(0)
+    learner.begin_task(tasks[0])
+    assert not learner.readout.fitted
+    learner.eval()
+    with torch.no_grad():
+        assert learner.predict(tasks[0].test.x, None).shape[1] == 8
+        after = learner.streams(tasks[0].test.x, range(3))
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
