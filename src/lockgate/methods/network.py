@@ -31,6 +31,8 @@ class Context:
     """Whether to standardise images by the first task's mean and standard deviation."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     """How images vary while they are learnt from; the loop does it for those of the task."""
+    tasks: int = 1
+    """How many tasks are expected."""
 
 
 class Standardise(nn.Module):

@@ -93,7 +93,9 @@ def build_learner(experiment: Experiment, image_shape: tuple[int, int, int], obj
         if problems:
             pair = f"method {experiment.method!r} cannot work on backbone {experiment.backbone!r}"
             raise ConfigError([f"{pair}: {problem}" for problem in problems])
-        context = Context(backbone, options, image_shape, experiment.model.standardise, experiment.augment)
+        context = Context(
+            backbone, options, image_shape, experiment.model.standardise, experiment.augment, experiment.tasks
+        )
         if objects.method is None and METHODS.builtin(experiment.method):
             return method(context)
         with user_code(f"Making the method {experiment.method!r}"):

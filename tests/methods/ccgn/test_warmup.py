@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lockgate.methods.ccgn.options import CCGNOptions
-from lockgate.methods.ccgn.warmup import below_chance, is_annealing, sparsity_coefficient, warmup_epochs
+from lockgate.methods.ccgn.warmup import below_chance, is_annealing, sparsity_share, warmup_epochs
 
 
 @pytest.mark.parametrize(
@@ -26,21 +26,21 @@ def test_epochs_before_sparsity_sets_in(warmup, of, epochs):
     assert warmup_epochs(CCGNOptions(sparsity_warmup=warmup), of) == epochs
 
 
-def coefficient(loss, warmup, training):
-    options = CCGNOptions(sparsity=0.8, sparsity_warmup=warmup)
-    return sparsity_coefficient(options, torch.tensor(loss), 4, training)
+def share(loss, warmup, training):
+    options = CCGNOptions(sparsity_warmup=warmup)
+    return sparsity_share(options, torch.tensor(loss), 4, training)
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_a_number_of_epochs_is_all_or_nothing_whatever_the_loss(training):
     for loss in (0.0, 9.0):
-        assert coefficient(loss, 2, training) == 0.8
+        assert share(loss, 2, training) == 1
 
 
 def test_by_the_loss_it_grows_as_the_loss_falls_below_chance_and_held_out_data_are_judged_by_the_whole():
     half = math.log(4) / 2
-    assert coefficient(half, "loss", training=True) == pytest.approx(0.8 * 0.5)
-    assert coefficient(half, "loss", training=False) == 0.8
+    assert share(half, "loss", training=True) == pytest.approx(0.5)
+    assert share(half, "loss", training=False) == 1
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])

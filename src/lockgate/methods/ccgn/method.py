@@ -21,12 +21,13 @@ from lockgate.layers.per_task import task_modules
 from lockgate.layers.plain import LayerFactory
 from lockgate.methods.base import Context, Method
 from lockgate.methods.capacity import LayerCapacity, all_shut, nearly_full
+from lockgate.methods.ccgn.budget import Budget
 from lockgate.methods.ccgn.consolidation import consolidate, relevance
 from lockgate.methods.ccgn.gating import annealed, gated_layers
 from lockgate.methods.ccgn.objective import objective
 from lockgate.methods.ccgn.options import CCGNOptions
 from lockgate.methods.ccgn.pruning import Pruning
-from lockgate.methods.ccgn.warmup import is_annealing, sparsity_coefficient, warmup_epochs
+from lockgate.methods.ccgn.warmup import is_annealing, sparsity_share, warmup_epochs
 from lockgate.methods.protocols import TaskReport
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -45,6 +46,12 @@ class CCGN(Method):
         self.gated = gated_layers(self.backbone)
         self.first_widths = self.backbone.widths()
         self.pruning = Pruning(self.options.prune)
+        self.expected = context.tasks
+        self.budget = (
+            Budget(list(self.gated.values()), self.options.budget, self.options.sparsity)
+            if self.options.budget
+            else None
+        )
         self._capacity: list[LayerCapacity] = []
         self._fired: dict[str, list[float]] = {}
         self.register_load_state_dict_post_hook(lambda module, _: module.backbone.route(range(len(module.heads))))  # type: ignore[no-untyped-call]
@@ -69,21 +76,36 @@ class CCGN(Method):
         """Widen full layers if asked to, then add a gate per layer and a head."""
         if self.options.grow and self.heads:
             self.backbone.grow(self.backbone.widths_with_free(self.options.grow, self.first_widths))
+        if self.budget is not None:
+            self.budget.begin_task(len(self.heads), self.expected, self.options.grow)
         return super().begin_task(task)
 
     def loss(self, batch: Batch) -> Losses:
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
         sparse = self.epoch >= self.first_selectable_epoch
-        if self.training and self.pruning.due(self.step, len(batch.y)):
-            self.pruning.look(self.gated.values(), task, self.step, sparse, annealing)
-            self.backbone.route([task])
+        if self.training:
+            self._prune(task, len(batch.y), sparse, annealing)
         with annealed(self.backbone, task, annealing):
             stream = self.backbone(self.input(batch.x), task)
         head = cast(nn.Linear, self.heads[task])
         class_loss = self.cross_entropy(head(stream.features), batch.y)
-        lambda_s = sparsity_coefficient(self.options, class_loss, head.out_features, self.training)
-        return objective(class_loss, stream.gates, lambda_s if sparse and not annealing else None)
+        takes_part = sparse and not annealing
+        share = sparsity_share(self.options, class_loss, head.out_features, self.training)
+        if self.budget is None or not takes_part:
+            return objective(class_loss, stream.gates, self.options.sparsity * share if takes_part else None)
+        if self.training:
+            self.budget.update(stream.gates)
+        return {"class": class_loss, "sparsity": share * self.budget.loss(stream.gates)}
+
+    def _prune(self, task: int, images: int, sparse: bool, annealing: bool) -> None:
+        """Filters that stay shut, or that a budget does not allow, are not computed any more."""
+        above = self.budget is not None and annealing and not self.budget.held
+        if above and self.budget is not None:
+            self.budget.hold(task)
+        if above or self.pruning.due(self.step, images):
+            self.pruning.look(self.gated.values(), task, self.step, sparse, annealing)
+            self.backbone.route([task])
 
     @property
     def first_selectable_epoch(self) -> int:

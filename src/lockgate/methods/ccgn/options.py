@@ -15,6 +15,14 @@ class CCGNOptions:
     """Options of ccgn. Defaults fit short schedules; the `paper` preset sets the paper's."""
 
     sparsity: float = option(1.0, "Coefficient lambda_s of the sparsity objective (Eq. 5). Paper: 0.5 or 1.", ge=0)
+    budget: float = option(
+        0.0,
+        "Share of each layer that all expected tasks together may take. A controller then sets the coefficient of "
+        "sparsity, layer by layer, beginning with `sparsity`, and annealing begins by shutting what is above a task's "
+        "part. 0 (paper): the coefficient is `sparsity`, and layers may fill up.",
+        ge=0,
+        le=1,
+    )
     sparsity_warmup: int | Literal["loss"] = option(
         1,
         "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: after a fifth of the epochs it "

@@ -31,14 +31,12 @@ def warmup_epochs(options: CCGNOptions, epochs: int) -> int:
     return max(1, round(WARMUP * epochs)) if options.sparsity_warmup == "loss" else options.sparsity_warmup
 
 
-def sparsity_coefficient(options: CCGNOptions, class_loss: Tensor, classes: int, training: bool) -> float | Tensor:
-    """lambda_s of Eq. 5 once the sparsity objective takes part.
+def sparsity_share(options: CCGNOptions, class_loss: Tensor, classes: int, training: bool) -> float | Tensor:
+    """How much of the sparsity objective is at work once it takes part, from 0 to 1.
 
     Held-out data are judged by the whole of it: an epoch that learnt less must not look sparser for it.
     """
-    if options.sparsity_warmup == "loss" and training:
-        return options.sparsity * below_chance(class_loss, classes)
-    return options.sparsity
+    return below_chance(class_loss, classes) if options.sparsity_warmup == "loss" and training else 1.0
 
 
 def below_chance(class_loss: Tensor, classes: int) -> Tensor:

@@ -1,0 +1,86 @@
+"""How sparse a task must be: two budgets held by a controller, on any data, instead of a coefficient for each data set.
+
+new filters    of the filters that are still free, a task may take its part of ``budget``: by the last expected task no
+               more than this share of a layer is taken
+open filters   for one picture a stream may open so much of a layer that the streams of all expected tasks together cost
+               no more than the dense network
+
+Both are bounds, so their coefficients are dual variables: a price is raised while what it buys is above its bound, and
+lowered below (dual ascent). What is above the first bound all the same when annealing begins is shut for good, the
+filters that fire least first, and the rest of the task is learnt without it. Filters that are locked already cost time
+but no room: they count in the second budget only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lockgate.layers.gated import Gated
+from lockgate.training import distributed
+
+RATE = 0.05
+"""Of dual ascent: what a price rises in a step by which a whole layer is above its bound."""
+
+
+class Budget(nn.Module):
+    """Prices and bounds of the current task. A part of the state: a resumed run goes on."""
+
+    price_new: Tensor
+    price_open: Tensor
+    quota: Tensor
+    held: Tensor
+
+    def __init__(self, layers: Sequence[Gated], share: float, start: float) -> None:
+        super().__init__()
+        self.layers, self.share, self.start = layers, share, start
+        self.most_open = 1.0
+        """Share of a layer that a picture may open."""
+        self.register_buffer("price_new", torch.full((len(layers),), start))
+        self.register_buffer("price_open", torch.full((len(layers),), start))
+        self.register_buffer("quota", torch.zeros(len(layers), dtype=torch.int64))
+        self.register_buffer("held", torch.tensor(False))  # whether what was above has been shut
+
+    def begin_task(self, task: int, expected: int, grown: float) -> None:
+        """Bounds of ``task`` (0, 1, ...) of as many as are ``expected``; where layers grow, of what they grew by."""
+        self.most_open = math.sqrt(self.share / max(expected, task + 1))
+        part = 1.0 if grown else min(1.0, (task + 1) / expected)
+        for i, layer in enumerate(self.layers):
+            used, width = int(layer.locked.sum()), layer.width
+            room = self.share * (width - used) if grown else self.share * width * part - used
+            self.quota[i] = max(1, math.floor(room))
+        self.price_new.fill_(self.start)
+        self.price_open.fill_(self.start)
+        self.held.fill_(False)
+
+    def loss(self, gates: Sequence[Tensor]) -> Tensor:
+        """What is open, at its prices: the mean over layers, gates being (B, c_out)."""
+        costs = []
+        for i, (layer, gate) in enumerate(zip(self.layers, gates, strict=True)):
+            new = gate.mul(~layer.locked).mean()
+            costs.append(self.price_new[i] * new + self.price_open[i] * gate.mean())
+        return torch.stack(costs).mean()
+
+    @torch.no_grad()
+    def update(self, gates: Sequence[Tensor]) -> None:
+        """One step of dual ascent, by what all ranks have opened."""
+        new = torch.stack([g.mul(~layer.locked).mean() for layer, g in zip(self.layers, gates, strict=True)])
+        both = torch.stack([new, torch.stack([gate.mean() for gate in gates])])  # (2, layers)
+        new, open_ = distributed.total(both) / distributed.world_size()
+        widths = torch.tensor([layer.width for layer in self.layers], device=new.device)
+        self.price_new.add_(RATE * (new - self.quota / widths)).clamp_(min=0)
+        self.price_open.add_(RATE * (open_ - self.most_open)).clamp_(min=0)
+
+    @torch.no_grad()
+    def hold(self, task: int) -> None:
+        """Shut for good what is above the quota of new filters: those that fired least since the last look."""
+        for layer, quota in zip(self.layers, self.quota.tolist(), strict=True):
+            gate = layer.gate(task)
+            new = ~layer.locked & gate.seal & ~gate.pruned
+            fires = distributed.from_rank_zero(gate.fires)
+            least_first = fires.masked_fill(~new, torch.inf).argsort(stable=True)
+            gate.pruned[least_first[: max(0, int(new.sum()) - quota)]] = True
+        self.held.fill_(True)

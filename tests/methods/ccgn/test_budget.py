@@ -1,0 +1,123 @@
+"""The budget: prices rise above a bound and fall below it, and a task never takes more than its part."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.support import tiny
+
+from lockgate.methods.ccgn.budget import RATE
+from lockgate.runs.run import run
+from lockgate.training.phase import evaluating
+from lockgate.types import Batch
+
+WIDTH = 20
+
+
+def made(share: float = 0.8, start: float = 0.5):
+    """A budget over the layers of a learner that has learnt nothing."""
+    learner, scenario = tiny.world("ccgn", width=WIDTH, budget=share, sparsity=start)
+    learner.begin_task(scenario.tasks[0])
+    return learner, learner.budget
+
+
+def test_of_five_tasks_each_may_take_its_part_and_what_was_left():
+    learner, budget = made()
+    layers = list(learner.gated.values())
+    budget.begin_task(0, 5, 0.0)
+    assert budget.quota.tolist() == [3, 3, 3]  # 0.8 * 20 / 5, rounded down
+    layers[0].owner[:1] = 0
+    layers[1].owner[:3] = 0
+    budget.begin_task(1, 5, 0.0)
+    assert budget.quota.tolist() == [5, 3, 6]  # 6 by the second task, less what is taken
+    layers[2].owner[:16] = 0
+    budget.begin_task(4, 5, 0.0)
+    assert budget.quota.tolist() == [15, 13, 1]  # never nothing: a stream needs a filter
+    assert budget.most_open == pytest.approx((0.8 / 5) ** 0.5)
+
+
+def test_where_layers_grow_a_task_may_take_so_much_of_what_is_free():
+    learner, budget = made()
+    next(iter(learner.gated.values())).owner[:10] = 0
+    budget.begin_task(7, 1, 0.3)
+    assert budget.quota.tolist() == [8, 16, 16]
+    assert budget.most_open == pytest.approx((0.8 / 8) ** 0.5)
+
+
+def test_prices_rise_above_their_bounds_and_fall_below():
+    learner, budget = made()
+    budget.begin_task(0, 5, 0.0)
+    layers = list(learner.gated.values())
+    layers[2].owner[:] = 0  # nothing new in the third layer, whatever opens
+    open_ = [torch.ones(4, WIDTH), torch.zeros(4, WIDTH), torch.ones(4, WIDTH)]
+    budget.update(open_)
+    part, most = 3 / WIDTH, budget.most_open
+    assert budget.price_new.tolist() == pytest.approx([0.5 + RATE * (1 - part), 0.5 - RATE * part, 0.5 - RATE * part])
+    assert budget.price_open.tolist() == pytest.approx(
+        [0.5 + RATE * (1 - most), 0.5 - RATE * most, 0.5 + RATE * (1 - most)]
+    )
+    new, all_ = budget.price_new.tolist(), budget.price_open.tolist()
+    wanted = (new[0] + all_[0] + all_[2]) / 3
+    assert budget.loss(open_).item() == pytest.approx(wanted, rel=1e-5)
+    for _ in range(2000):
+        budget.update([torch.zeros(4, WIDTH)] * 3)
+    assert not budget.price_new.any()
+    assert not budget.price_open.any()
+
+
+def test_what_is_above_when_annealing_begins_is_shut_the_least_used_first():
+    learner, budget = made()
+    budget.begin_task(0, 5, 0.0)
+    for layer in learner.gated.values():
+        layer.owner[:2] = 0
+        layer.gate(0).fires.copy_(torch.arange(WIDTH).float())
+        layer.gate(0).pruned[19] = True
+    budget.hold(0)
+    for layer in learner.gated.values():
+        left = torch.nonzero(~layer.gate(0).pruned).flatten().tolist()
+        assert left == [0, 1, 16, 17, 18]  # what is locked costs no room
+
+
+@pytest.mark.parametrize("backbone", ["simple_cnn", "resnet18"])
+@pytest.mark.parametrize("method", ["ccgn", "ccgn-episodic"])
+def test_no_layer_is_fuller_than_its_budget_and_the_past_stays(method, backbone, tmp_path):
+    size = {
+        "tasks": 3,
+        "epochs": 3,
+        "data": {"synthetic_classes": 6, "synthetic_per_class": 40},
+        "model": {"width": 20},
+    }
+    options = {"budget": 0.6, "anneal": 0.4, "open_bias": 3.0, "sparsity_warmup": 0}
+    summary = run(tiny.experiment(method, backbone, options=options, **size), tmp_path / "run")
+    assert summary["audit"]["ok"]
+    for layer in summary["capacity"]["layers"]:
+        assert all(used <= 0.6 * layer["width"] * (t + 1) / 3 for t, used in enumerate(layer["used_after"]))
+        assert layer["used_after"][-1] > 0
+
+
+def test_without_it_the_same_run_fills_its_layers(tmp_path):
+    size = {
+        "tasks": 3,
+        "epochs": 3,
+        "data": {"synthetic_classes": 6, "synthetic_per_class": 40},
+        "model": {"width": 20},
+    }
+    options = {"anneal": 0.4, "open_bias": 3.0, "sparsity_warmup": 0}
+    summary = run(tiny.experiment("ccgn", options=options, **size), tmp_path / "run")
+    assert all(layer["used_after"][-1] == layer["width"] for layer in summary["capacity"]["layers"])
+
+
+def test_held_out_images_move_no_price():
+    learner, budget = made()
+    learner.epoch, learner.epochs = 5, 10
+    before = budget.price_new.clone()
+    with evaluating(learner), torch.no_grad():
+        x = torch.randint(256, (8, *learner.image_shape), dtype=torch.uint8)
+        learner(tiny_batch(x))
+    assert torch.equal(budget.price_new, before)
+
+
+def tiny_batch(x):
+    """Two classes in turn."""
+    y = torch.arange(len(x)) % 2
+    return Batch(x, y, torch.zeros_like(y))
