@@ -156,3 +156,11 @@ def headline(summary: Summary) -> str:
 def verdict(summary: Summary) -> str:
     """The run in one sentence."""
     return f"{subject(summary)}: {headline(summary)}"
+
+
+def unlearnt(summary: Summary) -> list[str]:
+    """A line on the tasks that ended at chance, if any did."""
+    if not summary.unlearnt:
+        return []
+    tasks = ", ".join(f"{task + 1} ({score(right)})" for task, right in summary.unlearnt.items())
+    return [f"Not learnt, by their held-out images no better than guessing: task {tasks}."]

@@ -93,6 +93,7 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         domain_incremental=None if (domains := given.get("domain_incremental")) is None else _scores(domains),
         held_out=(given.get("scenario") or {}).get("evaluate") == "held_out",
         svm=_number(given.get("svm")),
+        unlearnt={int(task): float(right) for task, right in (given.get("unlearnt") or {}).items()},
     )
 
 

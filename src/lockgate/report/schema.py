@@ -6,7 +6,7 @@ Anything a run may not have (class-incremental scores, gates, a memory, an audit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 Row = tuple[float | None, ...]
@@ -126,6 +126,8 @@ class Summary:
     """Where tasks share their classes: the class right, whatever task it was found in."""
     held_out: bool = False
     """Whether accuracy is of held-out images: of a run that was made to choose settings."""
+    unlearnt: Mapping[int, float] = field(default_factory=dict)
+    """Tasks that ended at chance on their held-out images, with their accuracy there."""
 
     @property
     def at_once(self) -> bool:

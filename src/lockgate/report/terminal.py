@@ -14,7 +14,8 @@ def matrix_text(summary: Summary | Mapping[str, Any]) -> str:
     """The accuracy matrices (a row per stage), what follows from them, and what was spent on it."""
     if not isinstance(summary, Summary):
         summary = parse_summary(summary)
-    parts = [formatting.verdict(summary), _accuracy("Task-incremental accuracy", summary, summary.task_incremental)]
+    parts = [formatting.verdict(summary), *formatting.unlearnt(summary)]
+    parts.append(_accuracy("Task-incremental accuracy", summary, summary.task_incremental))
     if summary.class_incremental is not None:
         parts.append(_accuracy("Class-incremental accuracy", summary, summary.class_incremental))
         if summary.svm is not None:

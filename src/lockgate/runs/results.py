@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lockgate.evaluation import accuracy, exactness, macs
+from lockgate.evaluation.chance import unlearnt
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.evaluation.svm import stored_images_svm
 from lockgate.methods.base import Method
@@ -50,6 +51,7 @@ def outcome(
         "inference": open_.rows if open_ else None,
         "task_found": open_.task_found if open_ else None,
         "svm": stored_images_svm(learner, seen, seed) if open_ else None,
+        "unlearnt": unlearnt(learner, seen[len(before) :] if len(seen) > len(before) else seen),
         "memory": memory_use(learner),
         "capacity": [entry.to_dict() for entry in report.capacity],
         "gates": {layer: [round(share, 5) for share in shares] for layer, shares in report.fired.items()},
@@ -92,6 +94,11 @@ def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
     if record["capacity"]:
         yield "filters locked: " + ", ".join(f"{e['layer']} {e['used']}/{e['width']}" for e in record["capacity"])
     yield from (f"warning: {note}" for note in warnings)
+    for task, right in record.get("unlearnt", {}).items():
+        yield (
+            f"warning: task {int(task) + 1} was NOT LEARNT: {right:.3f} of its held-out images are right, the task "
+            "given, as if by guessing. Give it more epochs or images, or another `optim.lr`."
+        )
     if record["audit"] and not record["audit"]["ok"]:
         yield f"warning: past answers changed: {record['audit']['broken'][0]}"
 

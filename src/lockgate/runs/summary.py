@@ -50,6 +50,7 @@ def make_summary(
         "inference": _inference(ends),
         "task_found": None if None in without_task else [record["task_found"] for record in ends],
         "svm": ends[-1].get("svm"),  # earlier versions did not ask
+        "unlearnt": {task: right for end in ends for task, right in end.get("unlearnt", {}).items()},
         "memory": ends[-1]["memory"],
         "capacity": _capacity(ends),
         "gates": _gates(ends),
