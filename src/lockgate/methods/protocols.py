@@ -96,6 +96,8 @@ class TaskReport:
     """By layer, for what share of its held-out images each gate of the newest task fires (Eq. 6)."""
     warnings: Sequence[str] = ()
     """What a user should know."""
+    notes: Sequence[str] = ()
+    """What is worth a line on the screen."""
     memory: Mapping[str, int] | None = None
     """Images and bytes kept of past tasks; None: what the method's ``memory`` says."""
 

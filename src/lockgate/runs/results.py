@@ -10,7 +10,7 @@ from lockgate.evaluation.chance import unlearnt
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.evaluation.svm import stored_images_svm
 from lockgate.methods.base import Method
-from lockgate.methods.protocols import Auditable, memory_use, report_of
+from lockgate.methods.protocols import Auditable, TaskReport, memory_use, report_of
 from lockgate.scenario import Scenario
 from lockgate.training.seeding import derive
 
@@ -80,7 +80,7 @@ def epoch_in_words(record: dict[str, Any], epochs: int) -> str:
     return f"{name}epoch {record['epoch'] + 1}/{epochs}  {losses}  {judged}{record['seconds']:.1f} s"
 
 
-def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
+def in_words(record: dict[str, Any], report: TaskReport) -> Iterator[str]:
     """An outcome, line by line."""
     on = record.get("evaluated", "test")
     yield f"{on} accuracy, task given: {_row(record['task_incremental'])}"
@@ -93,7 +93,8 @@ def in_words(record: dict[str, Any], warnings: Sequence[str]) -> Iterator[str]:
         yield f"{on} accuracy, the class alone: {_row(record['domain_incremental'])}"
     if record["capacity"]:
         yield "filters locked: " + ", ".join(f"{e['layer']} {e['used']}/{e['width']}" for e in record["capacity"])
-    yield from (f"warning: {note}" for note in warnings)
+    yield from report.notes
+    yield from (f"warning: {note}" for note in report.warnings)
     for task, right in record.get("unlearnt", {}).items():
         yield (
             f"warning: task {int(task) + 1} was NOT LEARNT: {right:.3f} of its held-out images are right, the task "

@@ -212,7 +212,7 @@ class Run(StageListener):
         sample = self.learner.memory.shown() if self.learner.memory is not None else None
         if self.first and sample is not None:
             self.folder.write_picture("memory", sample.cpu())
-        for line in in_words(record, report_of(self.learner).warnings):
+        for line in in_words(record, report_of(self.learner)):
             self.progress.log(f"{self.label}  {line}")
         self.callbacks.record(record)
 

@@ -38,6 +38,11 @@ class ClassOutputs(nn.ModuleList):
         return out[torch.cat(places).argsort()]
 
 
+def fresh_noise(y: Tensor) -> Tensor:
+    """Noise (B, 112) for labels ``y`` (B,)."""
+    return torch.randn(len(y), NOISE, device=y.device)
+
+
 class MaskedGenerator(nn.Module):
     """Noise (B, 112) and labels (B,) of one task to images (B, C, H, W), values in [low, 1]."""
 
@@ -55,7 +60,7 @@ class MaskedGenerator(nn.Module):
         if plan.norm:
             widths = (math.prod(plan.first), *(up.channels for up in plan.ups[:-1]))
             self.norms.extend(TaskNorm(width) for width in widths)
-        self.crops = [None, *(up.crop and Crop(*up.crop) for up in plan.ups)]
+        self.crops = [nn.Identity(), *(Crop(*up.crop) if up.crop else nn.Identity() for up in plan.ups)]
         self.activation = last_activation(plan)
         self.labels = TaskModules()
         self._free = [layer.free for layer in self.layers]
@@ -77,25 +82,17 @@ class MaskedGenerator(nn.Module):
         x = torch.cat([noise, self.labels[task](y)], dim=1)  # (B, 128)
         for index, layer in enumerate(self.layers):
             x = layer(x, task, lambda h, index=index: self._then(h, index, task))
-        out: Tensor = self.activation(self._cropped(self.outputs[task](x, y), -1))
+        out: Tensor = self.activation(self.crops[-1](self.outputs[task](x, y)))
         return out
-
-    def _cropped(self, h: Tensor, index: int) -> Tensor:
-        crop = self.crops[index]
-        return h if crop is None else crop(h)
 
     def _then(self, h: Tensor, index: int, task: int) -> Tensor:
         """What stands between a layer's map and its mask."""
-        h = self._cropped(h, index)
+        h = self.crops[index](h)
         if len(self.norms):
             # The linear layer's BatchNorm is one-dimensional: each of its units is a channel.
             flat = h.flatten(1)[:, :, None, None] if index == 0 else h
             h = self.norms[index](flat, task).reshape(h.shape)
         return F.relu(h)
-
-    def noise(self, y: Tensor) -> Tensor:
-        """Fresh noise for each label."""
-        return torch.randn(len(y), NOISE, device=y.device)
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ epoch where images change) and looked up in each step. A step costs one stream, 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
@@ -27,6 +28,8 @@ from lockgate.methods.ccgn.rehearsal import VALIDATED, Pool, Rehearsal
 from lockgate.methods.ccgn.streams import Streams
 from lockgate.methods.ccgn.targets import class_targets, first_classes
 from lockgate.methods.ccgn.task_classifier import TaskClassifier
+from lockgate.methods.network import MultiHeadNetwork
+from lockgate.methods.protocols import TaskReport
 from lockgate.training import distributed
 from lockgate.training.phase import EVAL_BATCH, evaluating
 from lockgate.training.seeding import generator, spawn, spawn_seed
@@ -83,6 +86,11 @@ class ClassIncremental(CCGN):
         """Logits of ``task``'s classes; without a task, log-probabilities of all classes seen, by ``inference``."""
         return self.logits(x, task) if task is not None else self.answers(x)[self.inference]
 
+    def report(self) -> TaskReport:
+        """As with the task given, and how the read-out was fitted."""
+        fit = None if self.readout is None else self.readout.last
+        return dataclasses.replace(super().report(), notes=[] if fit is None else [fit.text()])
+
     # -- answers without the task ------------------------------------------------------------------------------------
 
     def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
@@ -99,18 +107,13 @@ class ClassIncremental(CCGN):
 
     def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
         """As ``answers``, from what ``streams`` gave for all tasks."""
-        features, inputs = side_by_side(streams, self._feature_widths)
+        features, inputs = side_by_side(streams, feature_widths(self))
         tasks = self._log_tasks(features, inputs)
         classes = [head(part).log_softmax(1) for head, part in zip(self.heads, features, strict=True)]
         joint = torch.cat([part + tasks[:, t, None] for t, part in enumerate(classes)], dim=1)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(classes)]
         return {"argmax": torch.cat(only, dim=1), "joint": joint}
-
-    @property
-    def _feature_widths(self) -> list[int]:
-        """Of each stream's features: the width of the backbone at its time."""
-        return [cast(nn.Linear, head).in_features for head in self.heads]
 
     def _log_tasks(self, features: list[Tensor], inputs: Tensor) -> Tensor:
         """log p(t|x), (B, tasks), from features (B, F) of all streams and what is read of them, (B, inputs)."""
@@ -122,7 +125,7 @@ class ClassIncremental(CCGN):
     def _fit_readout(self, readout: ReadOut) -> None:
         """All streams are sealed now: fit the read-out to what the memory has of all tasks."""
         drawn = self.rehearsal.copies(IMAGES, generator(self.rehearsal.seed, "readout"))
-        device, widths = self.input.mean.device, self._feature_widths
+        device, widths = self.input.mean.device, feature_widths(self)
         with evaluating(self), torch.autocast(device.type, enabled=False):
             y = class_targets(self, drawn.examples, known=len(self.heads))
             parts = [
@@ -163,3 +166,8 @@ class ClassIncremental(CCGN):
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""
         wanted = self.steps * count * distributed.world_size() or len(self.rehearsal.current)
         return self.rehearsal.pool(self.epoch, wanted)
+
+
+def feature_widths(network: MultiHeadNetwork) -> list[int]:
+    """Of each stream's features: the width of the backbone at its time."""
+    return [cast(nn.Linear, head).in_features for head in network.heads]

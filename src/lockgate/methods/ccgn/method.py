@@ -26,7 +26,7 @@ from lockgate.methods.ccgn.consolidation import consolidate, relevance
 from lockgate.methods.ccgn.gating import annealed, gated_layers
 from lockgate.methods.ccgn.objective import objective
 from lockgate.methods.ccgn.options import CCGNOptions
-from lockgate.methods.ccgn.pruning import Pruning
+from lockgate.methods.ccgn.pruning import Moment, Pruning
 from lockgate.methods.ccgn.warmup import is_annealing, sparsity_share, warmup_epochs
 from lockgate.methods.protocols import TaskReport
 from lockgate.types import Batch, Examples, Losses, Task
@@ -84,8 +84,9 @@ class CCGN(Method):
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
         sparse = self.epoch >= self.first_selectable_epoch
-        if self.training:
-            self._prune(task, len(batch.y), sparse, annealing)
+        at = Moment(self.step, len(batch.y), sparse, annealing)
+        if self.training and self.pruning.update(list(self.gated.values()), task, at, self.budget):
+            self.backbone.route([task])
         with annealed(self.backbone, task, annealing):
             stream = self.backbone(self.input(batch.x), task)
         head = cast(nn.Linear, self.heads[task])
@@ -97,15 +98,6 @@ class CCGN(Method):
         if self.training:
             self.budget.update(stream.gates)
         return {"class": class_loss, "sparsity": share * self.budget.loss(stream.gates)}
-
-    def _prune(self, task: int, images: int, sparse: bool, annealing: bool) -> None:
-        """Filters that stay shut, or that a budget does not allow, are not computed any more."""
-        above = self.budget is not None and annealing and not self.budget.held
-        if above and self.budget is not None:
-            self.budget.hold(task)
-        if above or self.pruning.due(self.step, images):
-            self.pruning.look(self.gated.values(), task, self.step, sparse, annealing)
-            self.backbone.route([task])
 
     @property
     def first_selectable_epoch(self) -> int:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lockgate.layers.gated import Gated
+from lockgate.methods.ccgn.budget import Budget
 
 INTERVAL = 100
 """Steps between two looks at which filters to prune, at most."""
 FIRES = 6.4
 """A look needs so many images that a gate at the threshold fires for about this many: 100 steps of 64 at 0.001. On
 fewer, chance would decide which filters are silent."""
+
+
+class Moment(NamedTuple):
+    """Where in a task a step is."""
+
+    step: int
+    images: int  # in the step
+    sparse: bool  # whether the warm-up is over
+    annealing: bool
 
 
 class Pruning(nn.Module):
@@ -29,6 +40,16 @@ class Pruning(nn.Module):
         """Gates that fired for less than this share of the images since the last look are held shut; 0: none."""
         self.register_buffer("step", torch.tensor(-1))  # of the last look
         self.register_buffer("sparse", torch.tensor(False))  # whether sparsity was at work then
+
+    def update(self, layers: Sequence[Gated], task: int, at: Moment, budget: Budget | None) -> bool:
+        """Look if it is time to; whether it was. Annealing begins by shutting what a ``budget`` does not allow."""
+        above = budget is not None and at.annealing and not budget.held
+        if budget is not None and above:
+            budget.hold(task)
+        if not above and not self.due(at.step, at.images):
+            return False
+        self.look(layers, task, at.step, at.sparse, at.annealing)
+        return True
 
     def due(self, step: int, images: int) -> bool:
         """Whether it is time to look, with so many images a step."""

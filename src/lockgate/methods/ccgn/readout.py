@@ -15,6 +15,7 @@ chosen on images that are left out of a first fit.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,6 +81,15 @@ class Fit:
     temperature: float
     accuracy: float
     inputs: int
+    images: int
+    seconds: float
+
+    def text(self) -> str:
+        """One line for a person."""
+        return (
+            f"read-out of {self.inputs:,} inputs fitted to {self.images:,} images in {self.seconds:.1f} s: "
+            f"ridge {self.alpha:g}, {self.accuracy:.4f} right of those left out"
+        )
 
 
 class ReadOut(nn.Module):
@@ -96,6 +106,8 @@ class ReadOut(nn.Module):
         self.register_buffer("temperature", torch.ones(()))
         self.outputs: list[int] = []
         """Classes of each task."""
+        self.last: Fit | None = None
+        """How the last fit went, in this process."""
 
     def add_task(self, classes: int) -> None:
         """Outputs for one more task; until the next fit it has no answers."""
@@ -123,6 +135,7 @@ class ReadOut(nn.Module):
     @torch.no_grad()
     def fit(self, inputs: Tensor, y: Tensor, image: Tensor) -> Fit:
         """Solve for inputs (N, D) of classes ``y`` (N,); rows of one ``image`` (N,) are never apart."""
+        began = time.monotonic()
         left_out = _left_out(y, image)
         problem, out, target = Ridge(inputs[~left_out], y[~left_out], sum(self.outputs)), inputs[left_out], y[left_out]
         seen = problem.products(out)
@@ -135,7 +148,8 @@ class ReadOut(nn.Module):
         weight, bias = Ridge(inputs, y, sum(self.outputs)).weights(alpha)
         self.weight, self.bias = weight.to(inputs), bias.to(inputs)
         self.temperature.fill_(temperature)
-        return Fit(alpha, temperature, accuracy, inputs.shape[1])
+        self.last = Fit(alpha, temperature, accuracy, inputs.shape[1], len(y), time.monotonic() - began)
+        return self.last
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # The buffers take the size of what is loaded: each fit has another.

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lockgate.layers.hat import annealed, share_taken
+from lockgate.memory.gan.masked import fresh_noise
 from lockgate.memory.gan.nets import grid, to_pixels
 from lockgate.memory.gan.wgan_gp import penalty_losses
 from lockgate.methods.capacity import LayerCapacity
@@ -118,7 +119,7 @@ class DGM(DGMNetwork):
     def critic_losses(self, batch: Batch) -> Losses:
         """Real against generated images of the task, class by class."""
         with torch.no_grad():
-            fake = self.generator(self.generator.noise(batch.y), batch.y, len(self.heads) - 1)
+            fake = self.generator(fresh_noise(batch.y), batch.y, len(self.heads) - 1)
         real, y = self.input(batch.x), batch.y
         losses = {"critic": self.critic(fake, y).mean() - self.critic(real, y).mean()}
         return losses | penalty_losses(lambda x: self.critic(x, y), real, fake, self.rounds.penalty(self.step))
@@ -127,7 +128,7 @@ class DGM(DGMNetwork):
         """On ``count`` images of any class of the current task."""
         now, layers = len(self.heads) - 1, self.generator.layers
         y = torch.randint(self.starts[-1] - self.starts[-2], (count,), device=self.input.mean.device)
-        fake = self.generator(self.generator.noise(y), y, now)
+        fake = self.generator(fresh_noise(y), y, now)
         taken = share_taken([layer.mask(now) for layer in layers], [layer.used for layer in layers])
         price = self.options.sparsity * self.generator.growth
         return {"generator": -self.critic(fake, y).mean(), "sparsity": price * taken}
