@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test check tables bench clean
 
-demo: $(STAMP)  ## learn five tasks of handwritten digits in about two minutes and write a report
+demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
 	$(BIN)/lockgate run --dataset digits --method ccgn-episodic --options.buffer 200 --runtime.threads 1 --out runs/demo
 
