@@ -179,7 +179,7 @@ def test_labels_are_scored_as_the_classes_they_name(tmp_path: Path) -> None:
         made.score(x, y) == made.score(x, y.astype(str)) == made.score(x, list(y.astype(str).astype(object))) == right
     )
     assert made.score(x, torch.from_numpy(y.astype(np.uint8))) == right
-    assert made.score(x, y[::-1].copy()) == 1 - right, "classes are still told apart"
+    assert made.score(x, y[::-1].copy()) == pytest.approx(1 - right), "classes are still told apart"
     made = ContinualClassifier.load(made.save(tmp_path / "copy"), **SHORT).learn(*pairs("axe", "saw"))
     assert made.classes_.tolist() == ["3", "7", "axe", "saw"]
     assert made.score(x, y, task="numbers") == right, "nothing was forgotten"

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lockgate.methods.agem import project
+from lockgate.methods.agem import EPSILON, project
 from lockgate.methods.protocols import memory_use
 from lockgate.types import Batch
 
@@ -21,12 +21,13 @@ def test_the_projected_gradient_never_opposes_the_reference_and_is_left_alone_wh
     g = torch.randn(size, generator=rng, dtype=torch.float64) * 10**a
     reference = torch.randn(size, generator=rng, dtype=torch.float64) * 10**b
     now = project(g, reference)
+    left = 1e-12 + EPSILON / float(reference @ reference)  # of a tiny reference, the epsilon leaves something over
     scale = float(g.norm() * reference.norm())
-    assert float(now @ reference) >= -1e-12 * scale
+    assert float(now @ reference) >= -left * scale
     if float(g @ reference) >= 0:
         assert torch.equal(now, g)
     else:
-        assert float(now @ reference) == pytest.approx(0, abs=1e-12 * scale)
+        assert float(now @ reference) == pytest.approx(0, abs=left * scale)
         assert float(now.norm()) <= float(g.norm()) * (1 + 1e-12)
         # The nearest of all that do not oppose: the way there is along the reference.
         way = g - now

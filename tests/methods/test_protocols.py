@@ -61,7 +61,7 @@ def test_memory_is_counted_for_those_that_keep_something(method):
 
 
 def test_what_does_not_report_has_nothing_to_say():
-    assert report_of(object()) == TaskReport((), {}, (), None)
+    assert report_of(object()) == TaskReport((), {}, (), (), None)
 
 
 def test_a_report_of_memory_counts_before_the_memory_itself():

@@ -94,7 +94,7 @@ def test_trial_0_is_the_preset_and_every_run_is_on_a_seed_and_an_order_kept_for_
         assert config["scenario"]["class_order"] == "random"
         assert config["scenario"]["evaluate"] == "held_out"
         assert config["optim"]["schedule"] == "constant"  # fixed by the flag, though the space would vary it
-    preset = short("finetune", "synthetic").optim
+    preset = short("finetune", "synthetic", chosen=False).optim
     assert (configs[0]["optim"]["lr"], configs[0]["optim"]["optimiser"]) == (preset.lr, preset.optimiser)
     assert configs[2]["optim"]["lr"] == configs[3]["optim"]["lr"] != preset.lr
 
@@ -283,7 +283,7 @@ def test_what_was_chosen_is_the_preset_when_its_file_is_put_there(
     tmp_path: Path, here: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     presets = tmp_path / "presets"
-    shutil.copytree(recipe.FOLDER, presets)
+    shutil.copytree(recipe.FOLDER, presets, ignore=shutil.ignore_patterns("chosen"))
     monkeypatch.setattr(recipe, "FOLDER", presets)
     before = short("icarl", "synthetic")
     words = ["--trials", "3", "--options.buffer", "8"]
