@@ -68,12 +68,13 @@ def compare(learner: Method, answer: Callable[[Tensor], Tensor], images: Tensor,
     """``answer`` against ``learner.predict`` on ``images`` (N, C, H, W) uint8."""
     learner.eval()
     streams = range(len(learner.heads)) if task is None else (task,)
+    tolerance = _tolerance(learner, task)
     largest, undecided, wrong, changed = 0.0, 0, 0, 0
     for x in torch.split(images, CHECK_BATCH):
         with _margins(learner, streams) as margins:
             wanted = learner.predict(x, task)
         found = answer(x)
-        same = (found == wanted) | ((found - wanted).abs() <= TOLERANCE * wanted.abs().clamp(min=1))
+        same = (found == wanted) | ((found - wanted).abs() <= tolerance * wanted.abs().clamp(min=1))
         alike = same.all(1)
         near = torch.zeros_like(alike) if not margins else torch.stack(margins).amin(0) < UNDECIDED
         if task is None and not (alike | near).all():
@@ -84,6 +85,13 @@ def compare(learner: Method, answer: Callable[[Tensor], Tensor], images: Tensor,
         wrong += int((~alike & ~near).sum())
         changed += int((found.argmax(1) != wanted.argmax(1)).sum())
     return Agreement(len(images), largest, undecided, wrong, changed)
+
+
+def _tolerance(learner: Method, task: int | None) -> float:
+    """Of a score; those of a read-out are divided by its temperature, and their rounding with them."""
+    if task is not None or not isinstance(learner, ClassIncremental) or learner.readout is None:
+        return TOLERANCE
+    return TOLERANCE / min(1.0, float(learner.readout.temperature))
 
 
 def _tied(learner: Method, x: Tensor) -> Tensor:

@@ -147,6 +147,7 @@ def compile_learner(learner: Method, images: Tensor | None = None) -> Compiled:
     """
     learner.eval()
     centre = Centre(learner.input)
+    images = None if images is None else images.to(centre.mean.device)
     with torch.no_grad():
         if isinstance(learner, CCGN):
             return _gated(learner, centre, images).to(centre.mean.device)

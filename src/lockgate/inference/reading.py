@@ -27,12 +27,12 @@ class Reading(nn.Module):
 
     def __init__(self, weights: Weights) -> None:
         super().__init__()
-        self.grid = grid_of(len(weights))
+        self.grid, self.names = grid_of(len(weights)), list(weights)
         self.weights = nn.ParameterList([frozen(_filled(weight).flatten(1)) for weight in weights.values()])
 
-    def forward(self, maps: Sequence[Tensor]) -> Tensor:
+    def forward(self, maps: Mapping[str, Tensor]) -> Tensor:
         """Scores (B, classes), from the map of each layer."""
-        parts = [F.linear(pooled(h, self.grid), w) for h, w in zip(maps, self.weights, strict=True)]
+        parts = [F.linear(pooled(maps[name], self.grid), w) for name, w in zip(self.names, self.weights, strict=True)]
         return torch.stack(parts).sum(0)
 
 
@@ -63,9 +63,9 @@ def weights_of(learner: ClassIncremental, readout: ReadOut) -> list[Weights]:
         with recorded(learner.backbone.layers) as maps:
             learner.backbone(standard, task)
         weights: Weights = {}
-        for name, h in zip(learner.backbone.layers, maps, strict=True):
-            count = pooled(h, grid).shape[1]
-            weights[name] = left[:, :count].reshape(len(left), h.shape[1], -1)
+        for name in learner.backbone.layers:
+            count = pooled(maps[name], grid).shape[1]
+            weights[name] = left[:, :count].reshape(len(left), maps[name].shape[1], -1)
             left = left[:, count:]
         found.append(weights)
     return found

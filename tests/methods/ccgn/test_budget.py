@@ -79,16 +79,18 @@ def test_what_is_above_when_annealing_begins_is_shut_the_least_used_first():
 
 
 @pytest.mark.parametrize("backbone", ["simple_cnn", "resnet18"])
-@pytest.mark.parametrize("method", ["ccgn", "ccgn-episodic"])
-def test_no_layer_is_fuller_than_its_budget_and_the_past_stays(method, backbone, tmp_path):
+@pytest.mark.parametrize(("method", "selection"), [("ccgn", "accuracy"), ("ccgn-episodic", "last")])
+@pytest.mark.parametrize("anneal", [0.4, 0.0])
+def test_no_layer_is_fuller_than_its_budget_and_the_past_stays(method, selection, backbone, anneal, tmp_path):
     size = {
         "tasks": 3,
         "epochs": 3,
         "data": {"synthetic_classes": 6, "synthetic_per_class": 40},
         "model": {"width": 20},
     }
-    options = {"budget": 0.6, "anneal": 0.4, "open_bias": 3.0, "sparsity_warmup": 0}
-    summary = run(tiny.experiment(method, backbone, options=options, **size), tmp_path / "run")
+    options = {"budget": 0.6, "anneal": anneal, "open_bias": 3.0, "sparsity_warmup": 0}
+    experiment = tiny.experiment(method, backbone, options=options, optim={"selection": selection}, **size)
+    summary = run(experiment, tmp_path / "run")
     assert summary["audit"]["ok"]
     for layer in summary["capacity"]["layers"]:
         assert all(used <= 0.6 * layer["width"] * (t + 1) / 3 for t, used in enumerate(layer["used_after"]))

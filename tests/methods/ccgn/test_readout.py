@@ -67,6 +67,28 @@ def test_copies_of_an_image_are_never_apart_and_a_quarter_of_each_class_is_left_
     assert [sum(i // 10 == label for i in left) for label in range(4)] == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize(("each", "left"), [(1, 0), (2, 1), (3, 1), (4, 1), (8, 2)])
+def test_of_few_images_one_of_each_class_is_left_out_and_of_one_none(each, left):
+    image = torch.arange(3 * each)
+    y = image // each
+    assert int(reading._left_out(y, image).sum()) == 3 * left
+    readout = ReadOut()
+    readout.outputs = [2, 1]
+    fit = readout.fit(torch.randn(len(y), 5, generator=torch.Generator().manual_seed(0)), y, image)
+    assert readout.fitted
+    assert all(buffer.isfinite().all() for buffer in (readout.weight, readout.bias))
+    assert ("too few images" in fit.text()) == (left == 0)
+    assert left or (fit.alpha, fit.temperature) == reading.UNCHOSEN
+
+
+def test_what_is_fitted_lies_where_the_network_does():
+    x, y = problem(20, 6)
+    readout = ReadOut().to("meta")
+    readout.outputs = [2, 1]
+    readout.fit(x, y, torch.arange(20))
+    assert {buffer.device.type for buffer in readout.buffers()} == {"meta"}
+
+
 def test_the_same_images_give_the_same_bits_and_the_temperature_calibrates():
     x, y = problem(120, 12)
     first, second = ReadOut(), ReadOut()
@@ -120,6 +142,9 @@ def test_what_is_read_is_every_gated_layer_at_the_channels_it_can_open(learnt):
         assert torch.equal(found, torch.cat([pooled(h, grid) for h in maps], dim=1))
     widths = [head.in_features for head in learner.heads]
     assert side_by_side(learner.streams(tasks[0].test.x), widths)[1].shape[1] == learner.readout.weight.shape[1]
+    inputs = learner.readout.inputs.tolist()
+    assert sum(inputs) == learner.readout.weight.shape[1]
+    assert learner.readout.macs == [0, sum(inputs[:2]) * 4, sum(inputs) * 6]
 
 
 def test_answers_are_the_heads_and_the_tasks_of_the_read_out(learnt):

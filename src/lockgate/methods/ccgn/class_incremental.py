@@ -128,10 +128,11 @@ class ClassIncremental(CCGN):
         device, widths = self.input.mean.device, feature_widths(self)
         with evaluating(self), torch.autocast(device.type, enabled=False):
             y = class_targets(self, drawn.examples, known=len(self.heads))
-            parts = [
-                side_by_side(self.streams(x.to(device)), widths)[1].cpu() for x in torch.split(drawn.x, EVAL_BATCH)
-            ]
-        readout.fit(torch.cat(parts), y, drawn.image)  # on the CPU: not every device knows float64
+            streams = [self.streams(x.to(device)) for x in torch.split(drawn.x, EVAL_BATCH)]
+        inputs = torch.cat([side_by_side(part, widths)[1].cpu() for part in streams])
+        readout.fit(inputs, y, drawn.image)  # on the CPU: not every device knows float64
+        sizes = [stream.shape[1] - width for stream, width in zip(streams[0], widths, strict=True)]
+        readout.inputs = torch.tensor(sizes, device=device)
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 

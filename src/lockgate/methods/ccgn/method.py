@@ -7,6 +7,7 @@ end of task t:  relevance on held-out data (Eq. 6) -> lock relevant filters -> r
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
@@ -83,8 +84,8 @@ class CCGN(Method):
     def loss(self, batch: Batch) -> Losses:
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
-        sparse = self.epoch >= self.first_selectable_epoch
-        at = Moment(self.step, len(batch.y), sparse, annealing)
+        sparse = self.epoch >= warmup_epochs(self.options, self.epochs)
+        at = Moment(self.step, len(batch.y), sparse, annealing, annealing or self.epoch == self.epochs - 1)
         if self.training and self.pruning.update(list(self.gated.values()), task, at, self.budget):
             self.backbone.route([task])
         with annealed(self.backbone, task, annealing):
@@ -101,8 +102,14 @@ class CCGN(Method):
 
     @property
     def first_selectable_epoch(self) -> int:
-        """Before the sparsity objective sets in all gates are open: those epochs are no candidates."""
-        return warmup_epochs(self.options, self.epochs)
+        """Before the sparsity objective sets in all gates are open: those epochs are no candidates.
+
+        Nor are those before a budget is held, since they may be above it.
+        """
+        warmup = warmup_epochs(self.options, self.epochs)
+        if self.budget is None:
+            return warmup
+        return max(warmup, min(self.epochs - 1, math.ceil(self.epochs * (1 - self.options.anneal))))
 
     def after_backward(self) -> None:
         """Locked filters get no gradient."""

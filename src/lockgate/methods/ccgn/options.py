@@ -18,8 +18,8 @@ class CCGNOptions:
     budget: float = option(
         0.0,
         "Share of each layer that all expected tasks together may take. A controller then sets the coefficient of "
-        "sparsity, layer by layer, beginning with `sparsity`, and annealing begins by shutting what is above a task's "
-        "part. 0 (paper): the coefficient is `sparsity`, and layers may fill up.",
+        "sparsity, layer by layer, beginning with `sparsity`; what is above a task's part when annealing (or the last "
+        "epoch) begins is shut. 0 (paper): the coefficient is `sparsity`, and layers may fill up.",
         ge=0,
         le=1,
     )

@@ -26,6 +26,7 @@ class Moment(NamedTuple):
     images: int  # in the step
     sparse: bool  # whether the warm-up is over
     annealing: bool
+    holding: bool  # whether a budget is to be kept from now on: while annealing, and in any case in the last epoch
 
 
 class Pruning(nn.Module):
@@ -43,12 +44,13 @@ class Pruning(nn.Module):
 
     def update(self, layers: Sequence[Gated], task: int, at: Moment, budget: Budget | None) -> bool:
         """Look if it is time to; whether it was. Annealing begins by shutting what a ``budget`` does not allow."""
-        above = budget is not None and at.annealing and not budget.held
+        above = budget is not None and at.holding and not budget.held
         if budget is not None and above:
             budget.hold(task)
         if not above and not self.due(at.step, at.images):
             return False
-        self.look(layers, task, at.step, at.sparse, at.annealing)
+        held = budget is not None and bool(budget.held)
+        self.look(layers, task, at.step, at.sparse, at.annealing or held)
         return True
 
     def due(self, step: int, images: int) -> bool:

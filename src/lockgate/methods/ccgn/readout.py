@@ -35,6 +35,8 @@ CELLS = 48
 ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Candidates, by the number of images."""
 TEMPERATURES = tuple(0.02 * 1.25**i for i in range(24))
+UNCHOSEN = (1.0, 0.1)
+"""alpha and temperature where no image can be left out."""
 FOLD = 4
 """One in so many images of a class is left out of the first fit."""
 STILL = 1e-5
@@ -47,10 +49,14 @@ def grid_of(layers: int) -> int:
 
 
 @contextmanager
-def recorded(layers: Mapping[str, nn.Module]) -> Iterator[list[Tensor]]:
-    """Within, the maps that the layers of a backbone give are noted in the order in which they are computed."""
-    maps: list[Tensor] = []
-    handles = [layer.register_forward_hook(lambda _, __, out: maps.append(out[0])) for layer in layers.values()]
+def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
+    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed."""
+    maps: dict[str, Tensor] = {}
+
+    def note(name: str, layer: nn.Module) -> Any:
+        return layer.register_forward_hook(lambda _, __, out: maps.__setitem__(name, out[0]))
+
+    handles = [note(name, layer) for name, layer in layers.items()]
     try:
         yield maps
     finally:
@@ -63,7 +69,7 @@ def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     grid = grid_of(len(backbone.layers))
     with recorded(backbone.layers) as maps:
         features: Tensor = backbone(x, task).features
-    return features, torch.cat([pooled(h, grid) for h in maps], dim=1)
+    return features, torch.cat([pooled(maps[name], grid) for name in backbone.layers], dim=1)
 
 
 def pooled(h: Tensor, grid: int) -> Tensor:
@@ -86,9 +92,14 @@ class Fit:
 
     def text(self) -> str:
         """One line for a person."""
+        judged = (
+            "too few images to leave any out"
+            if math.isnan(self.accuracy)
+            else f"{self.accuracy:.4f} right of those left out"
+        )
         return (
             f"read-out of {self.inputs:,} inputs fitted to {self.images:,} images in {self.seconds:.1f} s: "
-            f"ridge {self.alpha:g}, {self.accuracy:.4f} right of those left out"
+            f"ridge {self.alpha:g}, {judged}"
         )
 
 
@@ -97,12 +108,14 @@ class ReadOut(nn.Module):
 
     weight: Tensor
     bias: Tensor
+    inputs: Tensor
     temperature: Tensor
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("weight", torch.empty(0, 0))  # (classes seen, inputs)
         self.register_buffer("bias", torch.empty(0))
+        self.register_buffer("inputs", torch.empty(0, dtype=torch.int64))  # (tasks,), of each stream
         self.register_buffer("temperature", torch.ones(()))
         self.outputs: list[int] = []
         """Classes of each task."""
@@ -128,32 +141,27 @@ class ReadOut(nn.Module):
 
     @property
     def macs(self) -> list[int]:
-        """Multiply-accumulates of an image when there were 1, 2, ... tasks: as many as now, by the share of classes."""
-        seen = torch.tensor(self.outputs).cumsum(0).tolist()
-        return [self.weight.shape[1] * classes for classes in seen]
+        """Multiply-accumulates of an image when there were 1, 2, ... tasks; one task need not be found."""
+        tasks = range(1, len(self.inputs) + 1)
+        return [0 if t == 1 else int(self.inputs[:t].sum()) * sum(self.outputs[:t]) for t in tasks]
 
     @torch.no_grad()
     def fit(self, inputs: Tensor, y: Tensor, image: Tensor) -> Fit:
         """Solve for inputs (N, D) of classes ``y`` (N,); rows of one ``image`` (N,) are never apart."""
-        began = time.monotonic()
+        began, classes = time.monotonic(), sum(self.outputs)
         left_out = _left_out(y, image)
-        problem, out, target = Ridge(inputs[~left_out], y[~left_out], sum(self.outputs)), inputs[left_out], y[left_out]
-        seen = problem.products(out)
-        tries = []
-        for alpha in ALPHAS:
-            scores = problem.scores(seen, alpha)
-            loss, temperature = min((float(F.cross_entropy(scores / t, target)), t) for t in TEMPERATURES)
-            tries.append((loss, alpha, temperature, float((scores.argmax(1) == target).double().mean())))
-        _, alpha, temperature, accuracy = min(tries)
-        weight, bias = Ridge(inputs, y, sum(self.outputs)).weights(alpha)
-        self.weight, self.bias = weight.to(inputs), bias.to(inputs)
+        chosen = _choose(inputs, y, left_out, classes) if left_out.any() else (*UNCHOSEN, float("nan"))
+        alpha, temperature, accuracy = chosen
+        weight, bias = Ridge(inputs, y, classes).weights(alpha)
+        where = self.temperature.device  # of the network; the inputs may be elsewhere
+        self.weight, self.bias = weight.to(where), bias.to(where)
         self.temperature.fill_(temperature)
         self.last = Fit(alpha, temperature, accuracy, inputs.shape[1], len(y), time.monotonic() - began)
         return self.last
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # The buffers take the size of what is loaded: each fit has another.
-        for name in ("weight", "bias"):
+        for name in ("weight", "bias", "inputs"):
             if prefix + name in state:
                 setattr(self, name, torch.empty_like(state[prefix + name], device=getattr(self, name).device))
         super()._load_from_state_dict(state, prefix, *args)
@@ -202,12 +210,26 @@ class Ridge:
         return weight, self.centre - weight @ self.mean
 
 
+def _choose(inputs: Tensor, y: Tensor, left_out: Tensor, classes: int) -> tuple[float, float, float]:
+    """alpha and temperature of the least loss on the rows left out, and accuracy there."""
+    problem, target = Ridge(inputs[~left_out], y[~left_out], classes), y[left_out]
+    seen = problem.products(inputs[left_out])
+    tries = []
+    for alpha in ALPHAS:
+        scores = problem.scores(seen, alpha)
+        loss, temperature = min((float(F.cross_entropy(scores / t, target)), t) for t in TEMPERATURES)
+        tries.append((loss, alpha, temperature, float((scores.argmax(1) == target).double().mean())))
+    _, alpha, temperature, accuracy = min(tries)
+    return alpha, temperature, accuracy
+
+
 def _left_out(y: Tensor, image: Tensor) -> Tensor:
-    """Rows of every ``FOLD``th image of each class, (N,) bool; none of a class that has fewer images than that."""
+    """Rows of every ``FOLD``th image of each class, at least of one; (N,) bool. A class's only image stays."""
     chosen = torch.zeros(len(y), dtype=torch.bool, device=y.device)
     for label in torch.unique(y):
         images = torch.unique(image[y == label])
-        chosen |= torch.isin(image, images[FOLD - 1 :: FOLD])
+        if len(images) > 1:
+            chosen |= torch.isin(image, images[min(FOLD, len(images)) - 1 :: FOLD])
     return chosen
 
 

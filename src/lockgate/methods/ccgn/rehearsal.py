@@ -16,6 +16,8 @@ from lockgate.training.phase import EVAL_BATCH
 from lockgate.training.seeding import generator
 from lockgate.types import Examples
 
+MOST = 4
+"""Of so many times the images that are wanted, no more are taken."""
 VALIDATED = 256
 """Rehearsed images that an epoch is validated on, at least: on a batch's few, its choice would be a lottery."""
 
@@ -114,6 +116,8 @@ class Rehearsal:
         if stored is None:
             x, examples = self.draw(wanted, rng)
             return Copies(x, examples, torch.arange(len(x)))
+        if len(stored) > MOST * wanted:
+            stored = Examples(*stored.batch(torch.randperm(len(stored), generator=rng)[: MOST * wanted].sort().values))
         times = max(1, wanted // max(1, len(stored))) if self.network.augment.active else 1
         varied = [augment(stored.x, self.network.augment, rng) for _ in range(times - 1)]
         image = torch.arange(len(stored)).repeat(times)
