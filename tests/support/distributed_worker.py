@@ -11,23 +11,31 @@ from lockgate.runs.run import Run
 from lockgate.training import distributed
 
 
-def work(fabric, experiment, scenario, folder):
-    """A whole run, then compare parameters and buffers across ranks.
+def work_all(fabric, cases):
+    """Whole runs one after another, ``(experiment, scenario, folder)`` each; then parameters are compared.
 
-    Returns the summary and the names of tensors that differ between ranks."""
+    Returns of each its summary and the names of tensors that differ between ranks. One start of two ranks for all: to
+    import torch twice takes longer than a tiny run."""
     torch.set_num_threads(1)
-    run = Run(fabric, experiment, scenario, folder, None)
-    run.go()
-    summary = run.summary()
-    differing = []
-    for name, tensor in run.learner.state_dict().items():
+    results = []
+    for experiment, scenario, folder in cases:
+        run = Run(fabric, experiment, scenario, folder, None)
+        run.go()
+        results.append((run.summary(), differing(run.learner)))
+    distributed.leave()
+    return results
+
+
+def differing(learner):
+    """Names of parameters and buffers that are not the same on all ranks."""
+    names = []
+    for name, tensor in learner.state_dict().items():
         mine = tensor.detach().contiguous()
         everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
         dist.all_gather(everyone, mine)
         if not all(torch.equal(mine, other) for other in everyone):
-            differing.append(name)
-    distributed.leave()
-    return summary, differing
+            names.append(name)
+    return names
 
 
 class Copied(Run):
