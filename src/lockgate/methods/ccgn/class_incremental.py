@@ -115,6 +115,11 @@ class ClassIncremental(CCGN):
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(classes)]
         return {"argmax": torch.cat(only, dim=1), "joint": joint}
 
+    @property
+    def task_finder(self) -> TaskClassifier | ReadOut:
+        """What answers log p(t|x) when a task has ended: the read-out, or the paper's classifier."""
+        return self.task_classifier if self.readout is None else self.readout
+
     def _log_tasks(self, features: list[Tensor], inputs: Tensor) -> Tensor:
         """log p(t|x), (B, tasks), from features (B, F) of all streams and what is read of them, (B, inputs)."""
         if self.readout is not None and self.readout.fitted:

@@ -149,7 +149,7 @@ class ReadOut(nn.Module):
     @property
     def macs(self) -> list[int]:
         """Multiply-accumulates of an image when there were 1, 2, ... tasks; one task need not be found."""
-        tasks = range(1, len(self.inputs) + 1)
+        tasks = range(1, max(1, len(self.inputs)) + 1)
         return [0 if t == 1 else int(self.inputs[:t].sum()) * sum(self.outputs[:t]) for t in tasks]
 
     @torch.no_grad()
