@@ -133,10 +133,12 @@ class ClassIncremental(CCGN):
         device, widths = self.input.mean.device, feature_widths(self)
         with evaluating(self), torch.autocast(device.type, enabled=False):
             y = class_targets(self, drawn.examples, known=len(self.heads))
-            streams = [self.streams(x.to(device)) for x in torch.split(drawn.x, EVAL_BATCH)]
-        inputs = torch.cat([side_by_side(part, widths)[1].cpu() for part in streams])
-        readout.fit(inputs, y, drawn.image)  # on the CPU: not every device knows float64
-        sizes = [stream.shape[1] - width for stream, width in zip(streams[0], widths, strict=True)]
+            parts = []  # on the CPU, which has room for them and knows float64
+            for x in torch.split(drawn.x, EVAL_BATCH):
+                streams = self.streams(x.to(device))
+                parts.append(side_by_side(streams, widths)[1].cpu())
+        readout.fit(torch.cat(parts), y, drawn.image)
+        sizes = [stream.shape[1] - width for stream, width in zip(streams, widths, strict=True)]
         readout.inputs = torch.tensor(sizes, device=device)
 
     # -- the task classifier -----------------------------------------------------------------------------------------
