@@ -5,8 +5,9 @@
 
 Class-incremental Split MNIST, episodic memory. Every row has all options of the rows above it; the last one is the
 preset, with 500 images of each class unless --per-class says otherwise. Optimiser, rate, epochs and sparsity are the
-preset's in all rows, and a warm-up of one epoch stands for the paper's twenty of four hundred. In bfloat16 a row takes two to five minutes of one core. Finished runs under RUNS are kept and
-used, stopped ones go on where they were. MNIST is looked for under LOCKGATE_DATA.
+preset's in all rows, and a warm-up of one epoch stands for the paper's twenty of four hundred. In bfloat16 a row takes
+two to five minutes of one core. Finished runs under RUNS are kept and used, stopped ones go on where they were. MNIST
+is looked for under LOCKGATE_DATA.
 """
 
 from __future__ import annotations
