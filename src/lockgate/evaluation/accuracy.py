@@ -19,7 +19,7 @@ Matrix = list[list[float]]
 
 
 @torch.no_grad()
-def answers(learner: Method, examples: Examples, task: int) -> Tensor:
+def predictions(learner: Method, examples: Examples, task: int) -> Tensor:
     """The class of ``task`` that ``learner`` sees in each of ``examples``, (N,)."""
     learner.eval()
     device = learner.input.mean.device
@@ -30,7 +30,7 @@ def answers(learner: Method, examples: Examples, task: int) -> Tensor:
 
 def accuracy(learner: Method, examples: Examples, task: int) -> float:
     """Share of ``examples`` classified right, the task given."""
-    return int((answers(learner, examples, task) == examples.y).sum()) / len(examples)
+    return int((predictions(learner, examples, task) == examples.y).sum()) / len(examples)
 
 
 def inference_of(learner: Method) -> str:
@@ -87,10 +87,10 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
             part = slice(start, start + EVAL_BATCH)
             x, y, _ = task.test.batch(part)
             if known and isinstance(learner, ParallelStreams):
-                scores_by_kind = learner.answers_from([stream[part].to(device) for stream in known])
+                answers = learner.answers_from([stream[part].to(device) for stream in known])
             else:
-                scores_by_kind = answers_of(learner, x.to(device))
-            for index, (kind, scores) in enumerate(scores_by_kind.items()):
+                answers = answers_of(learner, x.to(device))
+            for index, (kind, scores) in enumerate(answers.items()):
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
                 in_class[kind] = in_class.get(kind, 0) + int((class_of[answer] == class_of[y + offset]).sum())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from lockgate.evaluation.accuracy import answers
+from lockgate.evaluation.accuracy import predictions
 from lockgate.methods.base import Method
 from lockgate.types import Task
 
@@ -47,7 +47,7 @@ def unlearnt(learner: Method, tasks: Iterable[Task]) -> dict[str, float]:
         if not len(task.val):
             continue
         y, classes = task.val.y, len(task.classes)
-        known = answers(learner, task.val, task.id) == y
+        known = predictions(learner, task.val, task.id) == y
         right, images = (torch.bincount(part, minlength=classes).tolist() for part in (y[known], y))
         if at_chance(right, images):
             found[str(task.id)] = sum(right) / len(y)
