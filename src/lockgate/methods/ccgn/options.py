@@ -69,7 +69,9 @@ class ClassIncrementalOptions(CCGNOptions):
         "Without a task: the most likely task's head (the paper), or the most likely pair log p(t|x) + log p(y|x,t).",
     )
     targets: Literal["task", "class"] = option(
-        "task", "What the task classifier tells apart: tasks (the paper), or classes, summed up by task."
+        "task",
+        "What the task classifier tells apart: tasks (the paper), or classes, summed up by task; a memory of images then "
+        "keeps as many of each class of a task.",
     )
     rehearsal: int = option(0, "Images in a rehearsal batch; 0 (paper): as many as in a batch of the task.", ge=0)
 
