@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from lockgate.memory.balanced import BalancedMemory
 from lockgate.memory.episodic import EpisodicMemory
+from lockgate.memory.held_out import HeldOutMemory
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.options import EpisodicOptions
 
@@ -18,6 +18,6 @@ class CCGNEpisodic(ClassIncremental):
     memory: EpisodicMemory
 
     def make_memory(self) -> EpisodicMemory:
-        """An empty buffer. Where classes are rehearsed they have equal parts of a task's; else any images (paper)."""
-        kind = BalancedMemory if self.options.targets == "class" else EpisodicMemory
+        """An empty buffer: of any images (paper); for a read-out, of images that were held out of training."""
+        kind = EpisodicMemory if self.options.readout == "mlp" else HeldOutMemory
         return kind(self.options.buffer)
