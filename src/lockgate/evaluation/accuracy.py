@@ -19,15 +19,18 @@ Matrix = list[list[float]]
 
 
 @torch.no_grad()
-def accuracy(learner: Method, examples: Examples, task: int) -> float:
-    """Share of ``examples`` classified right, the task given."""
+def answers(learner: Method, examples: Examples, task: int) -> Tensor:
+    """The class of ``task`` that ``learner`` sees in each of ``examples``, (N,)."""
     learner.eval()
     device = learner.input.mean.device
-    right = 0
-    for start in range(0, len(examples), EVAL_BATCH):
-        x, y, _ = examples.batch(slice(start, start + EVAL_BATCH))
-        right += int((learner.predict(x.to(device), task).argmax(1).cpu() == y).sum())
-    return right / len(examples)
+    starts = range(0, len(examples), EVAL_BATCH)
+    parts = (examples.batch(slice(start, start + EVAL_BATCH)).x for start in starts)
+    return torch.cat([learner.predict(x.to(device), task).argmax(1).cpu() for x in parts])
+
+
+def accuracy(learner: Method, examples: Examples, task: int) -> float:
+    """Share of ``examples`` classified right, the task given."""
+    return int((answers(learner, examples, task) == examples.y).sum()) / len(examples)
 
 
 def inference_of(learner: Method) -> str:
@@ -84,10 +87,10 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
             part = slice(start, start + EVAL_BATCH)
             x, y, _ = task.test.batch(part)
             if known and isinstance(learner, ParallelStreams):
-                answers = learner.answers_from([stream[part].to(device) for stream in known])
+                scores_by_kind = learner.answers_from([stream[part].to(device) for stream in known])
             else:
-                answers = answers_of(learner, x.to(device))
-            for index, (kind, scores) in enumerate(answers.items()):
+                scores_by_kind = answers_of(learner, x.to(device))
+            for index, (kind, scores) in enumerate(scores_by_kind.items()):
                 answer = scores.argmax(1).cpu()
                 right[kind] = right.get(kind, 0) + int((answer == y + offset).sum())
                 in_class[kind] = in_class.get(kind, 0) + int((class_of[answer] == class_of[y + offset]).sum())

@@ -121,9 +121,7 @@ def _by_domain(dataset: Dataset, tasks: int, order: list[int], config: ScenarioC
     for t in range(tasks):
         sources = pixel_sources(config.kind, t, tasks, height, width, config.order_seed)
         x = torch.from_numpy(dataset.train.x)
-        train, val, test = (
-            MovedExamples(x, rows, y[rows], t, sources) for rows in (train_rows, val_rows, judged_rows)
-        )
+        train, val, test = (MovedExamples(x, rows, y[rows], t, sources) for rows in (train_rows, val_rows, judged_rows))
         if config.evaluate == "test":
             tested = local[torch.from_numpy(dataset.test.y)]
             every = torch.arange(len(tested))
@@ -140,8 +138,8 @@ def _every_other(y: Tensor) -> Tensor:
         if len(places) < 2:
             raise ConfigError(
                 [
-                    "With 'scenario.evaluate' held_out, two images of each class must be held out at least: one for the "
-                    "method, one to judge it. Raise 'scenario.held_out' or 'scenario.per_class'."
+                    "With 'scenario.evaluate' held_out, two images of each class must be held out at least: one for "
+                    "the method, one to judge it. Raise 'scenario.held_out' or 'scenario.per_class'."
                 ]
             )
         chosen[places[::2]] = True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -166,6 +168,27 @@ def test_answers_are_the_heads_and_the_read_out_together(learnt):
     chosen = answers["argmax"].argmax(1)
     assert torch.equal(chosen // 2, of_task.argmax(1))
     assert torch.equal(chosen % 2, heads.view(-1, 3, 2)[torch.arange(len(x)), chosen // 2].argmax(1))
+
+
+def test_two_threads_that_ask_at_once_are_each_answered_by_their_own_images(learnt):
+    learner, tasks = learnt
+    images = [task.test.x[:4] for task in tasks[:2]]
+    together = threading.Barrier(2, timeout=20)
+    first, *_, last = learner.gated.values()
+
+    def wait(*_):
+        together.wait()
+
+    with torch.no_grad():
+        wanted = [learner.answers(x)["joint"] for x in images]
+    handles = [first.register_forward_pre_hook(wait), last.register_forward_hook(wait)]  # in step, stream by stream
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(torch.no_grad()(lambda x: learner.answers(x)["joint"]), images))
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
 def test_with_little_ridge_it_knows_the_stored_images_by_heart(learnt, monkeypatch):

@@ -126,6 +126,11 @@ class ClassIncremental(CCGN):
         logits = [head(part) for head, part in zip(self.heads, features, strict=True)]
         return features, logits, torch.cat([read, *logits], dim=1)
 
+    @property
+    def task_finder(self) -> TaskClassifier | ReadOut:
+        """What answers log p(t|x) when a task has ended: the read-out, or the paper's classifier."""
+        return self.task_classifier if self.readout is None else self.readout
+
     @torch.no_grad()
     def _fit_readout(self, readout: ReadOut) -> None:
         """All streams are sealed now: fit the read-out to what the memory has of all tasks."""
@@ -133,11 +138,11 @@ class ClassIncremental(CCGN):
         device = self.input.mean.device
         with evaluating(self), torch.autocast(device.type, enabled=False):
             y = class_targets(self, drawn.examples, known=len(self.heads))
-            inputs = []
+            inputs = []  # on the CPU, which has room for them and knows float64
             for x in torch.split(drawn.x, EVAL_BATCH):
                 streams = self.streams(x.to(device))
                 inputs.append(self.inputs_of(streams)[2].cpu())
-        readout.fit(torch.cat(inputs), y, drawn.image)  # on the CPU: not every device knows float64
+        readout.fit(torch.cat(inputs), y, drawn.image)
         sizes = [stream.shape[1] - width for stream, width in zip(streams, feature_widths(self), strict=True)]
         readout.inputs = torch.tensor(sizes, device=device)
 

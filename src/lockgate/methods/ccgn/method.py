@@ -87,7 +87,7 @@ class CCGN(Method):
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
         sparse = self.warmup.over(self.epoch, self.epochs)
-        at = Moment(self.step, len(batch.y), sparse, annealing, annealing or self.epoch == self.epochs - 1)
+        at = Moment(self.step, len(batch.y), sparse, annealing, self._steps_to_hold(annealing))
         if self.training and self.pruning.update(list(self.gated.values()), task, at, self.budget):
             self.backbone.route([task])
         with deciding(self.backbone, task, annealing, noisy=not (annealing or self.warmup.quiet)):
@@ -103,6 +103,13 @@ class CCGN(Method):
         if self.training:
             self.budget.update(stream.gates)
         return {"class": class_loss, "sparsity": share * self.budget.loss(stream.gates)}
+
+    def _steps_to_hold(self, annealing: bool) -> int:
+        """Steps until a budget is to be kept; 0 from then on."""
+        if annealing or self.epoch == self.epochs - 1:
+            return 0
+        anneals = math.ceil(self.epochs * self.steps * (1 - self.options.anneal))
+        return max(1, min(anneals, (self.epochs - 1) * self.steps) - self.step)
 
     @property
     def first_selectable_epoch(self) -> int:

@@ -16,6 +16,7 @@ chosen on images that are left out of a first fit.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,11 +51,17 @@ def grid_of(layers: int) -> int:
 
 @contextmanager
 def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
-    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed."""
+    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed.
+
+    Those that they give this thread: another may ask the same network at the same time.
+    """
     maps: dict[str, Tensor] = {}
+    mine = threading.get_ident()
 
     def note(name: str, layer: nn.Module) -> Any:
-        return layer.register_forward_hook(lambda _, __, out: maps.__setitem__(name, out[0]))
+        return layer.register_forward_hook(
+            lambda _, __, out: maps.__setitem__(name, out[0]) if threading.get_ident() == mine else None
+        )
 
     handles = [note(name, layer) for name, layer in layers.items()]
     try:
@@ -146,7 +153,7 @@ class ReadOut(nn.Module):
     @property
     def macs(self) -> list[int]:
         """Multiply-accumulates of an image when there were 1, 2, ... tasks; one task need not be found."""
-        tasks = range(1, len(self.inputs) + 1)
+        tasks = range(1, max(1, len(self.inputs)) + 1)
         classes = [sum(self.outputs[:t]) for t in tasks]
         return [0 if t == 1 else (int(self.inputs[:t].sum()) + c) * c for t, c in zip(tasks, classes, strict=True)]
 
