@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 import types
 import typing
@@ -32,9 +33,15 @@ def build(cls: type[C], values: Mapping[str, Any]) -> C:
     return instance
 
 
+@functools.cache
+def type_hints(cls: type[Any]) -> dict[str, Any]:
+    """Types of the fields of ``cls``. They stand there as text, and to evaluate it takes longer than all else here."""
+    return typing.get_type_hints(cls)
+
+
 def gather(cls: type[C], values: Mapping[str, Any], prefix: str, problems: list[str]) -> C:
     """Like ``build``, but appends to ``problems``, so that a caller can go on looking; bad fields keep defaults."""
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(typing.cast(Any, cls))}
     arguments: dict[str, Any] = {}
     for key, value in values.items():
