@@ -18,7 +18,7 @@ for method in METHODS:
 # images alone, so it knows what its GANs can show, and they take a while.
 ENOUGH = {"cgen": 0.7}
 TRAINED_GAN = {
-    "dgm": {"gan": {"iterations": 40, "width": 0.05, "lr": 5e-3, "batch_size": 32}},
+    "dgm": {"gan": {"iterations": 20, "width": 0.05, "lr": 5e-3, "batch_size": 32}},
     "cgen": {"gan": {"iterations": 60, "width": 0.1, "lr": 3e-3, "batch_size": 32}},
 }
 
