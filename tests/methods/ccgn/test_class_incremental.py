@@ -427,6 +427,17 @@ def test_the_task_loss_is_cross_entropy_of_a_plain_mlp_on_all_streams_at_full_wi
         assert losses["task"].item() == pytest.approx(truth, rel=1e-4)
 
 
+@pytest.mark.parametrize("targets", ["task", "class"])
+def test_where_classes_are_rehearsed_the_memory_has_as_many_of_each(targets):
+    learner = build_learner(experiment_of("ccgn-episodic", targets=targets, buffer=40), (3, 8, 8))
+    y = torch.tensor([0] * 180 + [1] * 20)  # a rare class
+    images = Examples(torch.zeros(200, 3, 8, 8, dtype=torch.uint8), y, torch.zeros(200, dtype=torch.int64))
+    learner.memory.end_task(Task(0, ("a", "b"), images, images, images), torch.Generator().manual_seed(0))
+    kept = torch.bincount(learner.memory.y, minlength=2).tolist()
+    assert sum(kept) == 40
+    assert kept == [20, 20] if targets == "class" else kept[1] < 12
+
+
 def test_targets_by_class_are_indices_among_all_classes_seen_and_sum_up_by_task():
     classes = (3, 2, 4)
     learner = build_learner(experiment_of("ccgn-episodic", targets="class"), (3, 16, 16))

@@ -25,8 +25,9 @@ class CCGNOptions:
     )
     sparsity_warmup: int | Literal["loss"] = option(
         1,
-        "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: after a fifth of the epochs it "
-        "grows as the class loss falls below chance, so that gates close as the task is learnt, and not before.",
+        "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: not before a fifth of the epochs, and "
+        "not before the class loss is well below chance; until then gates have no noise; after that it grows as the "
+        "loss falls, so that gates close as the task is learnt.",
         ge=0,
     )
     gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)
@@ -68,7 +69,9 @@ class ClassIncrementalOptions(CCGNOptions):
         "Without a task: the most likely task's head (the paper), or the most likely pair log p(t|x) + log p(y|x,t).",
     )
     targets: Literal["task", "class"] = option(
-        "task", "What the task classifier tells apart: tasks (the paper), or classes, summed up by task."
+        "task",
+        "What the task classifier tells apart: tasks (the paper), or classes, summed up by task; a memory of images then "
+        "keeps as many of each class of a task.",
     )
     rehearsal: int = option(0, "Images in a rehearsal batch; 0 (paper): as many as in a batch of the task.", ge=0)
 
