@@ -37,8 +37,8 @@ class CCGN(Method):
     """Gated backbone, one gate per layer and task, one head per task."""
 
     Options: ClassVar[type[Any]] = CCGNOptions
-    version: ClassVar[int] = 2
-    """1: Lockgate 0.1. Of what is derived from it, too."""
+    version: ClassVar[int] = 3
+    """1: Lockgate 0.1. 2: budget, read-out. 3: quiet warm-up, read-out of held-out images. Of what is derived, too."""
     class_incremental = False
     options: CCGNOptions
 
