@@ -36,8 +36,14 @@ __all__ = [
 class DataConfig:
     """How image files become arrays."""
 
-    image_size: int = option(32, "Side in pixels that `folder` and `imagenet50` images are resized to.", ge=4)
+    image_size: int = option(
+        32, "Side in pixels that `folder` and `imagenet50` images are resized to; any, e.g. 224.", ge=4
+    )
     greyscale: bool = option(False, "Read `folder` images as one channel instead of three.")
+    resize: Literal["stretch", "crop"] = option(
+        "stretch", "Make a picture a square by stretching all of it, or by cutting out its middle (larger photos)."
+    )
+    background: int = option(255, "Grey level on which transparent pixels are laid: 0 black, 255 white.", ge=0, le=255)
     wnids: tuple[str, ...] = option((), "ILSVRC class ids of `imagenet50`; empty: a seeded choice of 50.")
     class_seed: int = option(0, "Seed of that choice, and of `synthetic` images.", ge=0)
     synthetic_classes: int = option(10, "Number of classes of `synthetic`.", ge=2)

@@ -25,6 +25,8 @@ WORDS: dict[str, tuple[str, Any]] = {
     "data_dir": ("123", "123"),
     "data.image_size": ("16", 16),
     "data.greyscale": ("true", True),
+    "data.resize": ("crop", "crop"),
+    "data.background": ("128", 128),
     "data.wnids": ("[n01440764, n01443537]", ["n01440764", "n01443537"]),
     "data.class_seed": ("4", 4),
     "data.synthetic_classes": ("6", 6),
