@@ -21,7 +21,7 @@ from lockgate.runs.build import build_scenario
 from lockgate.runs.loading import load_alone
 from lockgate.runs.objects import NOTHING, Objects
 from lockgate.training.device import prepare_process
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Examples
 
 
@@ -104,7 +104,8 @@ class Trained:
         self.learner.eval()
         device = self.learner.input.mean.device
         x = x.clone(memory_format=torch.contiguous_format)  # strides choose kernels: same pixels, same bits
-        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, EVAL_BATCH)]
+        size = eval_batch(x.shape)
+        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, size)]
         found = torch.cat(parts)
         if task is None:
             return found

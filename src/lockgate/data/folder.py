@@ -32,9 +32,9 @@ def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     def read_test() -> Arrays:
         _require(test)
         _check_same(classes, class_folders(test), train, test)
-        return read_split(test, classes, how)
+        return read_split(test, classes, how, config.in_memory)
 
-    return Dataset("folder", tuple(classes), read_split(train, classes, how), UnreadArrays(read_test))
+    return Dataset("folder", tuple(classes), read_split(train, classes, how, config.in_memory), UnreadArrays(read_test))
 
 
 def _base(data_dir: Path | None) -> Path:

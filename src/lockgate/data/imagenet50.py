@@ -40,18 +40,18 @@ def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     wnids, how = _choose(train, config), Preprocessing.of(replace(config, greyscale=False))
 
     def read_val() -> Arrays:
-        return _read_split(val, wnids, how)
+        return _read_split(val, wnids, how, config.in_memory)
 
-    return Dataset("imagenet50", wnids, _read_split(train, wnids, how), UnreadArrays(read_val))
+    return Dataset("imagenet50", wnids, _read_split(train, wnids, how, config.in_memory), UnreadArrays(read_val))
 
 
-def _read_split(split: Path, wnids: tuple[str, ...], how: Preprocessing) -> Arrays:
+def _read_split(split: Path, wnids: tuple[str, ...], how: Preprocessing, in_memory: int) -> Arrays:
     absent = [wnid for wnid in wnids if not (split / wnid).is_dir()]
     if absent:
         # The official validation set is one flat folder of 50,000 files; say so rather than "missing".
         flat = " It holds images directly: sort them into one folder per wnid." if any(split.glob("*.JPEG")) else ""
         raise DataError(f"{split} lacks the class folders {', '.join(absent)}.{flat} {REMEDY}")
-    return read_split(split, wnids, how)
+    return read_split(split, wnids, how, in_memory)
 
 
 def _root(base: Path | None) -> Path:

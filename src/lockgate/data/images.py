@@ -6,6 +6,7 @@ What is done to each image is in ``preprocessing.py``.
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays
+from lockgate.data.cache import cache_file, mapped, open_cache, write_cache
 from lockgate.data.preprocessing import Pixels, Preprocessing
 from lockgate.errors import DataError
 
@@ -25,6 +28,8 @@ LITTER = {"thumbs.db", "desktop.ini"}  # what Windows leaves behind; files with 
 MANY = 1000  # from this many files on, a progress bar is worth its line
 COMMON = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # decoded by Pillow itself: for others it may start other programs
 MOST_TOLD = 10  # bad images named in one error
+BLOCK = 512  # files that are decoded at a time
+IN_MEMORY = DataConfig.in_memory
 
 Images = npt.NDArray[np.uint8]  # (N, C, H, W)
 
@@ -44,32 +49,53 @@ def _is_text(name: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def read_split(split: Path, classes: Sequence[str], how: Preprocessing) -> Arrays:
+def read_split(split: Path, classes: Sequence[str], how: Preprocessing, in_memory: int = IN_MEMORY) -> Arrays:
     """All images of ``split/<class>/``, labelled by the position of their class, in the order of their names."""
     files, labels = [], []
     for label, name in enumerate(classes):
         found = image_files(split / name)
         files += found
         labels += [label] * len(found)
-    return Arrays(read_files(files, how, str(split)), np.array(labels, np.int64))
+    return Arrays(read_files(files, how, str(split), in_memory), np.array(labels, np.int64))
 
 
-def read_files(files: Sequence[Path], how: Preprocessing, what: str = "images") -> Images:
-    """Image files as (N, C, H, W), or an error that names every bad one; ``what`` is shown as progress."""
-    x = np.empty((len(files), *how.shape), np.uint8)
+def read_files(files: Sequence[Path], how: Preprocessing, what: str = "images", in_memory: int = IN_MEMORY) -> Images:
+    """Image files as (N, C, H, W), or an error that names every bad one; ``what`` is shown as progress.
+
+    More than ``in_memory`` MiB are not held in memory but in a file that is mapped (``cache.py``).
+    """
+    shape = (len(files), *how.shape)
+    if math.prod(shape) <= in_memory * 2**20:
+        x = np.empty(shape, np.uint8)
+        for i, image in enumerate(_read_all(files, how, f"Reading {what}")):
+            if image is not None:
+                x[i] = image
+        return x
+    file = cache_file(files, how)
+    kept = open_cache(file, shape)
+    if kept is None:
+        write_cache(file, _read_all(files, how, f"Reading {what} into {file}"), shape)
+        kept = mapped(file, shape)
+    return kept
+
+
+def _read_all(files: Sequence[Path], how: Preprocessing, what: str) -> Iterator[Pixels | None]:
+    """Every image in order, None for a bad one; at the end, an error that names them."""
     bad: list[DataError] = []
     # Threads help because Pillow decodes outside the interpreter's lock; map() keeps the order.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        images = pool.map(lambda path: try_image(path, how), files)
-        for i, image in enumerate(_progress(images, f"Reading {what}", len(files))):
+        # In blocks, so that what is decoded does not pile up before it is taken.
+        blocks = (files[start : start + BLOCK] for start in range(0, len(files), BLOCK))
+        images = (image for block in blocks for image in pool.map(lambda path: try_image(path, how), block))
+        for image in _progress(images, what, len(files)):
             if isinstance(image, DataError):
                 bad.append(image)
+                yield None
             else:
-                x[i] = image
+                yield image
     if bad:
         more = f"\n({len(bad) - MOST_TOLD} more cannot be read either.)" if len(bad) > MOST_TOLD else ""
         raise DataError("\n".join(str(error) for error in bad[:MOST_TOLD]) + more) from bad[0]
-    return x
 
 
 def try_image(path: Path, how: Preprocessing) -> Pixels | DataError:

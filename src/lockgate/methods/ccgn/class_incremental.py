@@ -31,7 +31,7 @@ from lockgate.methods.ccgn.task_classifier import TaskClassifier
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.methods.protocols import TaskReport
 from lockgate.training import distributed
-from lockgate.training.phase import EVAL_BATCH, evaluating
+from lockgate.training.phase import eval_batch, evaluating
 from lockgate.training.seeding import generator, spawn, spawn_seed
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -128,7 +128,7 @@ class ClassIncremental(CCGN):
         device, widths = self.input.mean.device, feature_widths(self)
         with evaluating(self), torch.autocast(device.type, enabled=False):
             y = class_targets(self, drawn.examples, known=len(self.heads))
-            streams = [self.streams(x.to(device)) for x in torch.split(drawn.x, EVAL_BATCH)]
+            streams = [self.streams(x.to(device)) for x in torch.split(drawn.x, eval_batch(drawn.x.shape))]
         inputs = torch.cat([side_by_side(part, widths)[1].cpu() for part in streams])
         readout.fit(inputs, y, drawn.image)  # on the CPU: not every device knows float64
         sizes = [stream.shape[1] - width for stream, width in zip(streams[0], widths, strict=True)]

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
+from lockgate.backbones.reading import layer_maps, pooled
+from lockgate.layers.buffers import take_sizes
 from lockgate.methods.ccgn.task_classifier import by_task
 
 IMAGES = 2048
@@ -48,35 +49,10 @@ def grid_of(layers: int) -> int:
     return max(1, math.isqrt(CELLS // max(1, layers)))
 
 
-@contextmanager
-def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
-    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed."""
-    maps: dict[str, Tensor] = {}
-
-    def note(name: str, layer: nn.Module) -> Any:
-        return layer.register_forward_hook(lambda _, __, out: maps.__setitem__(name, out[0]))
-
-    handles = [note(name, layer) for name, layer in layers.items()]
-    try:
-        yield maps
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     """Features (B, F) of the stream of ``task`` on standardised images ``x``, and what is read of it, (B, n)."""
-    grid = grid_of(len(backbone.layers))
-    with recorded(backbone.layers) as maps:
-        features: Tensor = backbone(x, task).features
-    return features, torch.cat([pooled(maps[name], grid) for name in backbone.layers], dim=1)
-
-
-def pooled(h: Tensor, grid: int) -> Tensor:
-    """A map (B, C[, H, W]) pooled to at most ``grid`` x ``grid`` cells, channel by channel, (B, C * cells)."""
-    if h.dim() == 2:
-        return h
-    return F.adaptive_avg_pool2d(h, (min(grid, h.shape[2]), min(grid, h.shape[3]))).flatten(1)
+    features, maps = layer_maps(backbone, x, task)
+    return features, torch.cat([pooled(h, grid_of(len(maps))) for h in maps], dim=1)
 
 
 @dataclass(frozen=True)
@@ -161,9 +137,7 @@ class ReadOut(nn.Module):
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # The buffers take the size of what is loaded: each fit has another.
-        for name in ("weight", "bias", "inputs"):
-            if prefix + name in state:
-                setattr(self, name, torch.empty_like(state[prefix + name], device=getattr(self, name).device))
+        take_sizes(self, state, prefix, ("weight", "bias", "inputs"))
         super()._load_from_state_dict(state, prefix, *args)
 
 
