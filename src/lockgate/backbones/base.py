@@ -49,6 +49,9 @@ class Channels:
 class Backbone(nn.Module):
     """Pixels to features. Sub-classes fill ``layers``, ``sources`` and ``channels`` while they are built."""
 
+    pretrained: bool = False
+    """Whether it came with weights that were learnt before."""
+
     def __init__(self) -> None:
         super().__init__()
         self.layers: dict[str, nn.Module] = {}

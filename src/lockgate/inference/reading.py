@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
+from lockgate.backbones.reading import pooled, recorded
 from lockgate.inference.compact import filled, frozen
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
-from lockgate.methods.ccgn.readout import ReadOut, grid_of, pooled, recorded
+from lockgate.methods.ccgn.readout import ReadOut, grid_of
 
 Weights = dict[str, Tensor]
 """By layer, what each cell of each channel counts for each class, (classes, channels, cells)."""

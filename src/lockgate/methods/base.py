@@ -38,6 +38,8 @@ class Method(MultiHeadNetwork):
     another version are not used for tables any more."""
     joint: ClassVar[bool] = False
     """Whether the method is given all tasks at once."""
+    closed_form: ClassVar[bool] = False
+    """Whether tasks are learnt without a step of the optimiser: all at once, when they end."""
     class_incremental: ClassVar[bool] = True
     """Whether ``predict`` can do without the task."""
     options: Any
