@@ -12,6 +12,7 @@ from lockgate.config import AugmentConfig
 from lockgate.evaluation.exactness import audit, logits, promise
 from lockgate.methods.protocols import Auditable, report_of
 from lockgate.testing import walk
+from lockgate.types import Examples, Task
 
 FIVE = {"tasks": 5, "data": {"synthetic_classes": 10, "synthetic_per_class": 12}}
 
@@ -34,20 +35,27 @@ def test_past_answers_are_bit_equal_and_the_network_never_moves(method, backbone
     assert not audit(learner, seen, promises).ok, "an audit that cannot fail"
 
 
+def united(tasks, part):
+    """The examples of all tasks as one task's."""
+    parts = [getattr(task, part) for task in tasks]
+    y = [examples.y + 2 * number for number, examples in enumerate(parts)]
+    return Examples(torch.cat([e.x for e in parts]), torch.cat(y), torch.zeros(sum(map(len, parts)), dtype=torch.int64))
+
+
 @pytest.mark.parametrize("method", tiny.CLOSED_FORM)
 def test_tasks_one_by_one_come_to_what_all_classes_at_once_come_to(method):
-    """Without the task; ranpac's ridge is chosen by held-out images, which differ in the order only."""
-    answers = []
-    for tasks in (1, 5):
-        *_, (learner, seen) = walk(tiny.experiment(method, **{**FIVE, "tasks": tasks}))
-        if tasks == 1:
-            x = seen[0].test.x
-            scale = learner.input
-        learner.input = scale  # of the first task's images, which are not the same
-        answers.append((learner, x))
-    one, many = (learner for learner, _ in answers)
-    assert one.bias.shape == many.bias.shape == (10,)
-    assert torch.equal(one.statistics.counts.sum(), many.statistics.counts.sum())
+    many, scenario = tiny.world(method)
+    for task in scenario.tasks:
+        many.begin_task(task)
+        many.end_task(task)
+    one, _ = tiny.world(method)
+    whole = Task(0, tuple(range(6)), *(united(scenario.tasks, part) for part in ("train", "val", "test")))
+    one.begin_task(whole)
+    one.input = many.input  # standardised by the first task's images, which are other ones
+    one.end_task(whole)
+    x = whole.test.x
+    torch.testing.assert_close(many.eval().predict(x, None), one.eval().predict(x, None), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(one.predict(x, 0), one.predict(x, None))
 
 
 def test_features_are_all_layers_side_by_side_or_the_last():

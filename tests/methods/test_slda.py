@@ -23,7 +23,7 @@ def test_two_classes_on_paper():
     z = torch.tensor([[0.0, 1.0], [0.0, -1.0], [4.0, 1.0], [4.0, -1.0]])
     z += torch.tensor([[0.5, 0.0], [-0.5, 0.0], [-0.5, 0.0], [0.5, 0.0]])  # variance 1/4, covariance 0 in all
     weight, bias = solved(z, torch.tensor([0, 0, 1, 1]), 0.5)
-    # The classes' covariances, +1/2 and -1/2, cancel: Sigma = diag(1/4, 1) whatever the shrinkage; w_1 = (4 / (1/4), 0).
+    # The classes' covariances, +1/2 and -1/2, cancel: Sigma = diag(1/4, 1) whatever the shrinkage; w_1 = (4 * 4, 0).
     torch.testing.assert_close(weight, torch.tensor([[0.0, 0.0], [16.0, 0.0]], dtype=torch.float64))
     torch.testing.assert_close(bias, torch.tensor([0.0, -32.0], dtype=torch.float64))
 
