@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,28 +47,11 @@ def grid_of(layers: int) -> int:
     return max(1, math.isqrt(CELLS // max(1, layers)))
 
 
-@contextmanager
-def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
-    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed."""
-    maps: dict[str, Tensor] = {}
-
-    def note(name: str, layer: nn.Module) -> Any:
-        return layer.register_forward_hook(lambda _, __, out: maps.__setitem__(name, out[0]))
-
-    handles = [note(name, layer) for name, layer in layers.items()]
-    try:
-        yield maps
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     """Features (B, F) of the stream of ``task`` on standardised images ``x``, and what is read of it, (B, n)."""
-    grid = grid_of(len(backbone.layers))
-    with recorded(backbone.layers) as maps:
-        features: Tensor = backbone(x, task).features
-    return features, torch.cat([pooled(maps[name], grid) for name in backbone.layers], dim=1)
+    features, maps = backbone.read(x, task)
+    grid = grid_of(len(maps))
+    return features, torch.cat([pooled(h, grid) for h in maps.values()], dim=1)
 
 
 def pooled(h: Tensor, grid: int) -> Tensor:
