@@ -176,7 +176,10 @@ class Experiment:
 
     method: str = option("ccgn", "Learning method; `lockgate list methods` shows all; or package.module:Class.")
     dataset: str = option("digits", "Data set; `lockgate list datasets` shows all; or package.module:function.")
-    backbone: str = option("simple_cnn", "Network; `lockgate list backbones` shows all; or package.module:Class.")
+    backbone: str = option(
+        "simple_cnn",
+        "Network; `lockgate list backbones` shows all; or package.module:Class, timm:NAME, transformers:NAME.",
+    )
     tasks: int = option(5, "Number of tasks the classes are split into.", ge=1)
     epochs: int = option(5, "Epochs per task.", ge=1)
     seed: int = option(0, "Seed of everything random in the run.", ge=0)

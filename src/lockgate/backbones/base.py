@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -96,6 +97,10 @@ class Backbone(nn.Module):
     def norms(self, task: int) -> list[nn.Module]:
         """Every norm of a task's stream but those of its gates."""
         return [norm.norms[task] for group in self.channels for norm in group.norms]
+
+    def keep_prefix(self, folder: Path) -> bool:
+        """Compute what never changes once an image, and keep it in ``folder``; False where there is nothing like it."""
+        return False
 
     def constants(self) -> dict[str, Tensor]:
         """The part of the state that was given and that no task ever changes."""

@@ -81,16 +81,21 @@ class ForeignBackbone(Backbone):
 
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) to features (B, F), through the stream of ``task``."""
-        cached = self.cache is not None and self.training and not torch.is_autocast_enabled(x.device.type)
-        return self._run(x, task, replay=self.cache.outputs(in_usual_order(x)) if cached and self.cache else None)[0]
+        replay = None
+        if self.cache is not None and self.training and not torch.is_autocast_enabled(x.device.type):
+            replay = self.cache.outputs(in_usual_order(x))
+        return self._run(x, task, replay=replay)[0]
 
     def keep_prefix(self, folder: Path) -> bool:
         """From now on, while it learns, compute what lies before the first part of a task's own once an image.
 
         Features are kept in ``folder``. False where nothing lies there, or the network cannot be taken apart.
         """
+        if self.cache is not None:
+            return True
         with torch.random.fork_rng(devices=[]):
-            prefix = find_prefix(self.module, [slot.name for slot in self.slots], self._example.to(_device(self)), self._as_given)
+            own, example = [slot.name for slot in self.slots], self._example.to(_device(self))
+            prefix = find_prefix(self.module, own, example, self._as_given)
         if prefix is not None:
             self.cache = PrefixCache(prefix, folder, self.constants(), self._as_given)
         return prefix is not None
