@@ -85,7 +85,27 @@ class ModelConfig:
     init: Literal["he", "torch"] = option("he", "Initialisation of convolutions: He (fan-in, ReLU) or torch's default.")
     standardise: bool = option(
         True,
-        "Standardise input channels by mean and standard deviation of the first task; false: scale to [0, 1].",
+        "Standardise input channels by mean and standard deviation of the first task; false: scale to [0, 1]. Weights "
+        "that come with their own mean and standard deviation have those.",
+    )
+    private: float = option(
+        0.25,
+        "Of a network of one's own: the share of each layer's filters of which a task trains copies of its own.",
+        ge=0,
+        le=1,
+    )
+    private_depth: float = option(
+        1.0,
+        "The share of its layers, counted from the output, in which a task has filters and norms of its own; before "
+        "them all is frozen.",
+        ge=0,
+        le=1,
+    )
+    gates: bool = option(False, "Gate its layers as the paper does, opening late.")
+    weights: str = option(
+        "",
+        "A file of weights for it: safetensors or a state dict. `none`: random ones; `pretrained`, of timm: its own; "
+        "empty: as the network comes.",
     )
 
 
@@ -176,6 +196,11 @@ class RuntimeConfig:
     loggers: tuple[str, ...] = option(
         (), "Where records also go: tensorboard, trackio, wandb, or package.module:Class of a lockgate.Callback."
     )
+    feature_cache: str | None = option(
+        None,
+        "Folder in which to keep what the frozen beginning of a network of one's own makes of each training image, so "
+        "that it is computed once; where `model.private_depth` leaves one, and images do not vary.",
+    )
     channels_last: bool = option(True, "Store images and filters channels-last; measured faster on CPU.")
 
 
@@ -185,7 +210,10 @@ class Experiment:
 
     method: str = option("ccgn", "Learning method; `lockgate list methods` shows all; or package.module:Class.")
     dataset: str = option("digits", "Data set; `lockgate list datasets` shows all; or package.module:function.")
-    backbone: str = option("simple_cnn", "Network; `lockgate list backbones` shows all; or package.module:Class.")
+    backbone: str = option(
+        "simple_cnn",
+        "Network; `lockgate list backbones` shows all; or package.module:Class, timm:NAME, transformers:NAME.",
+    )
     tasks: int = option(5, "Number of tasks the classes are split into.", ge=1)
     epochs: int = option(5, "Epochs per task.", ge=1)
     seed: int = option(0, "Seed of everything random in the run.", ge=0)

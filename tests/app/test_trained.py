@@ -47,7 +47,9 @@ def test_a_run_answers_where_its_data_are_not(tmp_path: Path) -> None:
     alone = open_trained(tmp_path / "run")
     assert alone.classes == (("a", "b"), ("c", "d"))
     assert alone.ask(images) == answers
-    assert alone.preprocessing == Preprocessing(8, True, "crop", 9), "pictures are prepared as those it learnt from"
+    assert alone.preprocessing == Preprocessing(8, greyscale=True, resize="crop", background=9), (
+        "pictures are prepared as those it learnt from"
+    )
     with pytest.raises(DataError):
         _ = alone.tests
 

@@ -42,6 +42,10 @@ WORDS: dict[str, tuple[str, Any]] = {
     "model.blocks": ("[2, 2, 2, 1]", [2, 2, 2, 1]),
     "model.init": ("torch", "torch"),
     "model.standardise": ("false", False),
+    "model.private": ("0.5", 0.5),
+    "model.private_depth": ("0.5", 0.5),
+    "model.gates": ("true", True),
+    "model.weights": ("none", "none"),
     "optim.optimiser": ("sgd", "sgd"),
     "optim.lr": ("5e-4", 0.0005),
     "optim.momentum": ("0.5", 0.5),
@@ -68,6 +72,7 @@ WORDS: dict[str, tuple[str, Any]] = {
     "runtime.tune_allocator": ("false", False),
     "runtime.loggers": ("[tensorboard]", ["tensorboard"]),
     "runtime.channels_last": ("false", False),
+    "runtime.feature_cache": ("features", "features"),
 }
 
 

@@ -20,6 +20,7 @@ from lockgate.training.device import make_fabric
 
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
 CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {})]
+CASES += [(method, "tests.support.networks:Concatenated", {}) for method in ("ccgn", "ccgn-episodic")]
 CASES += [("ccgn-episodic", "simple_cnn", tiny.ANNEALING), ("ccgn", "resnet18", tiny.ANNEALING)]
 
 

@@ -40,7 +40,7 @@ def test_same_size_is_unchanged(tmp_path):
 @pytest.mark.parametrize(("greyscale", "channels"), [(True, 1), (False, 3)])
 def test_every_usual_mode(tmp_path, mode, greyscale, channels):
     Image.fromarray(noise(9, 7, 3)).convert(mode).save(tmp_path / "a.tiff")
-    assert read_image(tmp_path / "a.tiff", Preprocessing(5, greyscale)).shape == (channels, 5, 5)
+    assert read_image(tmp_path / "a.tiff", Preprocessing(5, greyscale=greyscale)).shape == (channels, 5, 5)
 
 
 @pytest.mark.parametrize("ending", ["png", "jpg", "JPEG", "bmp", "gif", "webp", "ppm"])

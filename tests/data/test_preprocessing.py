@@ -119,5 +119,5 @@ def test_crop_of_a_photo_is_what_pillow_fits(shape, size):
 
 def test_an_arrangement_is_what_the_configuration_says():
     how = Preprocessing.of(DataConfig(image_size=224, greyscale=True, resize="crop", background=7))
-    assert how == Preprocessing(224, True, "crop", 7)
+    assert how == Preprocessing(224, greyscale=True, resize="crop", background=7)
     assert how.shape == (1, 224, 224)

@@ -91,7 +91,7 @@ def test_no_image_is_kept_and_random_features_are_called_so():
     report = report_of(learner)
     assert report.memory == {"images": 0, "bytes": learner.statistics.bytes}
     assert "never trained" in report.notes[0]
-    learner.backbone.pretrained = True
+    learner.backbone.given = True
     assert not report_of(learner).notes
 
 

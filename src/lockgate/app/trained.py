@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ class Trained:
     @property
     def preprocessing(self) -> Preprocessing:
         """What is done to a picture before it is looked at: as to those that were learnt from."""
-        return Preprocessing(self.image_size, self.greyscale, self.data.resize, self.data.background)
+        return Preprocessing.of(replace(self.data, image_size=self.image_size, greyscale=self.greyscale))
 
     def task_id(self, name: str | int) -> int:
         """The number of the task called ``name``; a number that no task is called counts from 0."""

@@ -46,18 +46,20 @@ class Preprocessing:
 
     size: int
     """Side of the square, in pixels."""
+    mean: tuple[float, ...] = ()
+    """By channel, of pixels in [0, 1]; empty: the first task's."""
+    std: tuple[float, ...] = ()
     greyscale: bool = False
     resize: Resize = "stretch"
     background: int = WHITE
     """Grey level, 0 to 255, on which transparent pixels lie."""
-    mean: tuple[float, ...] = ()
-    """By channel, of pixels in [0, 1]; empty: the first task's."""
-    std: tuple[float, ...] = ()
 
     @staticmethod
     def of(config: DataConfig) -> Preprocessing:
         """As a configuration describes it."""
-        return Preprocessing(config.image_size, config.greyscale, config.resize, config.background)
+        return Preprocessing(
+            config.image_size, greyscale=config.greyscale, resize=config.resize, background=config.background
+        )
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.backbones.base import Backbone
-from lockgate.backbones.reading import pooled, recorded
+from lockgate.backbones.base import Backbone, recorded
 from lockgate.inference.compact import filled, frozen
+from lockgate.layers.pool import pooled
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.readout import ReadOut, grid_of
 

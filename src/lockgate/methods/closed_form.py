@@ -17,9 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.backbones.reading import layer_maps, pooled
-from lockgate.config import option
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.foreign import adapt
+from lockgate.config import ModelConfig, option
 from lockgate.layers.buffers import take_sizes
+from lockgate.layers.init import Init
+from lockgate.layers.plain import LayerFactory
+from lockgate.layers.pool import pooled
 from lockgate.methods.base import Context, Method
 from lockgate.methods.protocols import TaskReport
 from lockgate.methods.statistics import Statistics
@@ -58,6 +62,11 @@ class ClosedForm(Method):
         self.statistics = Statistics(self.width, self.keeps_products)
         self.register_buffer("weight", torch.empty(0, self.width))  # (classes seen, D), for answers without the task
         self.register_buffer("bias", torch.empty(0))
+
+    @classmethod
+    def layer_factory(cls, init: Init, options: Any) -> LayerFactory:
+        """Plain layers; a network of another make stays as it is."""
+        return super().layer_factory(init, options)._replace(adapt=_as_given)
 
     # -- what sub-classes say ----------------------------------------------------------------------------------------
 
@@ -109,8 +118,10 @@ class ClosedForm(Method):
 
     def read(self, x: Tensor) -> Tensor:
         """What is read of images ``x`` (B, C, H, W) uint8: all layers or the last, averaged over the image."""
-        features, maps = layer_maps(self.backbone, self.input(x), 0)
-        return features if self.options.features == "last" else torch.cat([pooled(h, 1) for h in maps], dim=1)
+        features, maps = self.backbone.read_given(self.input(x))
+        if self.options.features == "last" or not maps:
+            return features
+        return torch.cat([pooled(h, 1) for h in maps.values()], dim=1)
 
     def features(self, x: Tensor) -> Tensor:
         """Inputs of the classifier (B, D)."""
@@ -164,5 +175,10 @@ class ClosedForm(Method):
     def report(self) -> TaskReport:
         """What is kept; and that features are random, if they are."""
         random = "features are those of a network that was never trained: random, and frozen"
-        notes = () if self.backbone.pretrained else (random,)
+        notes = () if self.backbone.given else (random,)
         return TaskReport(notes=notes, memory={"images": 0, "bytes": self.statistics.bytes})
+
+
+def _as_given(module: nn.Module, image_shape: tuple[int, int, int], config: ModelConfig, name: str) -> Backbone:
+    """A network of another make, with nothing of a task's own."""
+    return adapt(module, image_shape, replace(config, private=0.0, private_depth=0.0, gates=False), name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,11 @@ class Standardise(nn.Module):
         self.mean.copy_(mean[:, None, None])
         self.std.copy_(std.clamp(min=1e-3)[:, None, None])  # a constant channel stays finite
 
+    def set(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        """Take these, of values in [0, 1]; one for all channels, or one for each."""
+        self.mean.copy_(torch.tensor(mean).reshape(1, -1, 1, 1))
+        self.std.copy_(torch.tensor(std).reshape(1, -1, 1, 1))
+
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to float."""
         return (x / 255 - self.mean) / self.std
@@ -74,6 +79,9 @@ class MultiHeadNetwork(TrainableModule):
         self.augment = context.augment
         self.input = Standardise(context.image_shape[0])
         self.standardise = context.standardise
+        if self.backbone.preprocessing is not None:  # of the weights that it was given
+            self.input.set(self.backbone.preprocessing.mean, self.backbone.preprocessing.std)
+            self.standardise = False
         self.heads = nn.ModuleList()
         self.widths: list[list[int]] = []
         """Of the backbone's sets of channels, when each task began."""

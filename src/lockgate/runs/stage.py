@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -76,6 +77,8 @@ class Stage:
             best = inside.tensors("best")
             state = FitState.from_meta(meta["fit"], best and upgraded_names(best), inside.optimiser())
         place(self.learner, self.experiment, self.fabric.device)
+        if self.experiment.runtime.feature_cache and not self.experiment.augment.active:
+            self.learner.backbone.keep_prefix(Path(self.experiment.runtime.feature_cache))
         first = self.learner.preparation(task)
         phases = [first] if first else []
         return [*phases, task_phase(self.learner, task, data, self.experiment)], number, state

@@ -49,7 +49,7 @@ class ClassIncremental(CCGN):
         self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
         self.readout = ReadOut() if self.options.readout == "ridge" else None
-        self._streams = Streams(self, self.gated, self.task_classifier)
+        self._streams = Streams(self, self.task_classifier)
         self.rehearsal = Rehearsal(self, self._streams, self.memory)
         self.register_load_state_dict_post_hook(lambda module, _: module._streams.changed())  # type: ignore[no-untyped-call]
 

@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
-from lockgate.backbones.reading import layer_maps, pooled
 from lockgate.layers.buffers import take_sizes
+from lockgate.layers.pool import pooled
 from lockgate.methods.ccgn.task_classifier import by_task
 
 IMAGES = 2048
@@ -51,8 +51,9 @@ def grid_of(layers: int) -> int:
 
 def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     """Features (B, F) of the stream of ``task`` on standardised images ``x``, and what is read of it, (B, n)."""
-    features, maps = layer_maps(backbone, x, task)
-    return features, torch.cat([pooled(h, grid_of(len(maps))) for h in maps], dim=1)
+    features, maps = backbone.read(x, task)
+    grid = grid_of(len(maps))
+    return features, torch.cat([pooled(h, grid) for h in maps.values()], dim=1)
 
 
 @dataclass(frozen=True)
