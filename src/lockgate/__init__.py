@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lockgate.app.classifier import ContinualClassifier
     from lockgate.app.result import Result
     from lockgate.backbones.base import Backbone
+    from lockgate.backbones.foreign import gate
     from lockgate.config import Experiment
     from lockgate.layers.gated import GatedConv2d, GatedLinear
     from lockgate.methods.base import Method
@@ -37,6 +38,7 @@ _HOME = {
     "Callback": "lockgate.training.callbacks",
     "Method": "lockgate.methods.base",
     "Backbone": "lockgate.backbones.base",
+    "gate": "lockgate.backbones.foreign",
     "GatedConv2d": "lockgate.layers.gated",
     "GatedLinear": "lockgate.layers.gated",
     "register_method": "lockgate.plugins",
@@ -56,6 +58,7 @@ __all__ = [
     "Result",
     "__version__",
     "audit",
+    "gate",
     "load",
     "make_method",
     "register_backbone",

@@ -38,6 +38,13 @@ class DataConfig:
 
     image_size: int = option(32, "Side in pixels that `folder` and `imagenet50` images are resized to.", ge=4)
     greyscale: bool = option(False, "Read `folder` images as one channel instead of three.")
+    resize: Literal["stretch", "crop"] = option(
+        "stretch", "Make a picture a square by stretching all of it, or by cutting out its middle (larger photos)."
+    )
+    background: int = option(255, "Grey level on which transparent pixels are laid: 0 black, 255 white.", ge=0, le=255)
+    in_memory: int = option(
+        4096, "MiB that images of a split may take in memory; more are decoded once, into a file that is mapped.", ge=0
+    )
     wnids: tuple[str, ...] = option((), "ILSVRC class ids of `imagenet50`; empty: a seeded choice of 50.")
     class_seed: int = option(0, "Seed of that choice, and of `synthetic` images.", ge=0)
     synthetic_classes: int = option(10, "Number of classes of `synthetic`.", ge=2)
@@ -78,7 +85,27 @@ class ModelConfig:
     init: Literal["he", "torch"] = option("he", "Initialisation of convolutions: He (fan-in, ReLU) or torch's default.")
     standardise: bool = option(
         True,
-        "Standardise input channels by mean and standard deviation of the first task; false: scale to [0, 1].",
+        "Standardise input channels by mean and standard deviation of the first task; false: scale to [0, 1]. Weights "
+        "that come with their own mean and standard deviation have those.",
+    )
+    private: float = option(
+        0.25,
+        "Of a network of one's own: the share of each layer's filters of which a task trains copies of its own.",
+        ge=0,
+        le=1,
+    )
+    private_depth: float = option(
+        1.0,
+        "The share of its layers, counted from the output, in which a task has filters and norms of its own; before "
+        "them all is frozen.",
+        ge=0,
+        le=1,
+    )
+    gates: bool = option(False, "Gate its layers as the paper does, opening late.")
+    weights: str = option(
+        "",
+        "A file of weights for it: safetensors or a state dict. `none`: random ones; `pretrained`, of timm: its own; "
+        "empty: as the network comes.",
     )
 
 
@@ -111,7 +138,20 @@ class AugmentConfig:
     random_affine: float = option(
         0.0, "Turn, stretch and shear each image by up to this share; 0.15: 9 degrees, 15 %.", ge=0, lt=1
     )
+    random_crop: float = option(
+        0.0,
+        "Cut out a part of each image, at most this share less of its area and of proportions 3:4 to 4:3, and enlarge "
+        "it again; 0.92 on ImageNet, 0.5 for few photos.",
+        ge=0,
+        lt=1,
+    )
     random_flip: bool = option(False, "Mirror images left to right, half of the time.")
+    brightness: float = option(0.0, "Make images darker or brighter by up to this share.", ge=0, lt=1)
+    contrast: float = option(0.0, "Change contrast by up to this share.", ge=0, lt=1)
+    saturation: float = option(0.0, "Change how strong colours are by up to this share; 1: down to grey.", ge=0, le=1)
+    colour_images: Literal["all", "rehearsed"] = option(
+        "all", "Which images vary in these three: those that vary, or of them only those that are rehearsed."
+    )
     images: Literal["all", "rehearsed"] = option(
         "all", "Which images vary: all, or only those that a task classifier is rehearsed on."
     )
@@ -119,7 +159,21 @@ class AugmentConfig:
     @property
     def active(self) -> bool:
         """Whether anything varies."""
-        return self.random_translate > 0 or self.random_affine > 0 or self.random_flip
+        moves = self.random_translate or self.random_affine or self.random_crop or self.random_flip
+        return bool(moves or self.photometric)
+
+    @property
+    def photometric(self) -> bool:
+        """Whether brightness or colours vary."""
+        return bool(self.brightness or self.contrast or self.saturation)
+
+    def of_task(self) -> AugmentConfig:
+        """How a task's own images vary."""
+        if self.images == "rehearsed":
+            return AugmentConfig()
+        if self.colour_images == "rehearsed":
+            return dataclasses.replace(self, brightness=0.0, contrast=0.0, saturation=0.0)
+        return self
 
 
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
@@ -142,6 +196,11 @@ class RuntimeConfig:
     loggers: tuple[str, ...] = option(
         (), "Where records also go: tensorboard, trackio, wandb, or package.module:Class of a lockgate.Callback."
     )
+    feature_cache: str | None = option(
+        None,
+        "Folder in which to keep what the frozen beginning of a network of one's own makes of each training image, so "
+        "that it is computed once; where `model.private_depth` leaves one, and images do not vary.",
+    )
     channels_last: bool = option(True, "Store images and filters channels-last; measured faster on CPU.")
 
 
@@ -151,7 +210,10 @@ class Experiment:
 
     method: str = option("ccgn", "Learning method; `lockgate list methods` shows all; or package.module:Class.")
     dataset: str = option("digits", "Data set; `lockgate list datasets` shows all; or package.module:function.")
-    backbone: str = option("simple_cnn", "Network; `lockgate list backbones` shows all; or package.module:Class.")
+    backbone: str = option(
+        "simple_cnn",
+        "Network; `lockgate list backbones` shows all; or package.module:Class, timm:NAME, transformers:NAME.",
+    )
     tasks: int = option(5, "Number of tasks the classes are split into.", ge=1)
     epochs: int = option(5, "Epochs per task.", ge=1)
     seed: int = option(0, "Seed of everything random in the run.", ge=0)

@@ -41,13 +41,21 @@ class _Registered:
 class Registry(Generic[T]):
     """Named things of one kind (method, data set, backbone, preset)."""
 
-    def __init__(self, kind: str, entries: Mapping[str, Entry], group: str = "", check: str = "") -> None:
+    def __init__(
+        self,
+        kind: str,
+        entries: Mapping[str, Entry],
+        group: str = "",
+        check: str = "",
+        schemes: Mapping[str, str] | None = None,
+    ) -> None:
         """``group``: the entry points that belong here; without one, nothing can be plugged in.
 
-        ``check``: "module:function" of what lists the problems of an object that is not Lockgate's own.
+        ``check``: "module:function" of what lists the problems of an object that is not Lockgate's own. ``schemes``:
+        for names ``scheme:rest`` of other packages, "module:function" of what finds them by (scheme, rest).
         """
         self.kind, self.group = kind, group
-        self._entries, self._check = dict(entries), check
+        self._entries, self._check, self._schemes = dict(entries), check, dict(schemes or {})
         self._registered: dict[str, _Registered] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -151,6 +159,9 @@ class Registry(Generic[T]):
 
     def _plugged_in(self, name: str) -> Any:
         what = f"{self.kind} {name!r}"
+        scheme, _, rest = name.partition(":")
+        if scheme in self._schemes and rest:
+            return load(self._schemes[scheme], what)(scheme, rest)
         if self.group and ":" in name:
             return load(name, what)
         points = self._points().get(name, [])

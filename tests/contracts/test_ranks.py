@@ -22,6 +22,7 @@ FIVE = {"tasks": 5, "epochs": 3, "data": {"synthetic_classes": 10, "synthetic_pe
 GROWING = {"grow": 0.5, "open_bias": 0.5}
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
 CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {})]
+CASES += [(method, "tests.support.networks:Concatenated", {}) for method in ("ccgn", "ccgn-episodic")]
 CASES += [
     ("ccgn-episodic", "simple_cnn", {"options": tiny.ANNEALING}),
     ("ccgn", "resnet18", {"options": tiny.ANNEALING}),

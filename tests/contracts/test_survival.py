@@ -42,9 +42,12 @@ def survive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
 def test_killed_and_resumed_ends_with_the_same_bits(method, backbone, options, tmp_path, survive):
     result = survive(method=method, backbone=backbone, options=options, folder=str(tmp_path), kills=KILLS)
     assert "error" not in result, result["error"]
+    assert result["killed"] == result["reference"]
+    if METHODS[method].closed_form:  # killed before, in and after the only step of a task
+        assert {"at any time", "in the middle of a checkpoint"} <= set(result["kills"])
+        return
     assert len(result["kills"]) >= 10, result["kills"]
     assert {"in the middle of a checkpoint", "in the middle of a step"} <= set(result["kills"])
-    assert result["killed"] == result["reference"]
     two = method in ("ccgn-generative", "cgen")  # a generator, then the task
     assert set(result["phases"]) == ({0, 1} if two else {0}), "killed in each phase of a task"
     ends = [record for record in result["killed"]["records"] if record["event"] == "task"]

@@ -22,7 +22,7 @@ def seldom():
     images = torch.randint(0, 60, (40, *learner.image_shape), dtype=torch.uint8)
     images[::10] += 190
     with torch.no_grad():
-        learner.input.fit(images)
+        learner.input.fit([images])
         for task in range(3):
             learner.add_task(2)
             for layer in learner.gated.values():

@@ -25,14 +25,17 @@ from lockgate.scenario import join
 
 PROTOCOLS = {
     Restorable: set(METHODS),
-    Auditable: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat"},
+    Auditable: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "ncm", "ranpac", "slda"},
     HasGates: {"ccgn", "ccgn-episodic", "ccgn-generative"},
     SeveralAnswers: {"ccgn-episodic", "ccgn-generative", "icarl"},
     ParallelStreams: {"ccgn-episodic", "ccgn-generative"},
     FindsTask: {"ccgn-episodic", "ccgn-generative"},
-    Reports: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "dgm", "icarl"},
+    Reports: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "dgm", "icarl", "ncm", "ranpac", "slda"},
 }
 KEEPS = {
+    "ncm",
+    "ranpac",
+    "slda",
     "agem",
     "ccgn-episodic",
     "ccgn-generative",

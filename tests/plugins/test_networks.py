@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lockgate.backbones import BACKBONES
+from lockgate.backbones import BACKBONES, OWN
 from lockgate.backbones.adapter import ModuleBackbone
 from lockgate.backbones.base import Backbone, Channels
 from lockgate.backbones.wiring import channel_problems
@@ -22,7 +22,7 @@ from lockgate.testing import method_contract, tiny_experiment
 
 SHAPE = (3, 16, 16)
 ANY_NETWORK = ("finetune", "joint", "full-replay", "icarl", "agem", "lwf", "ewc-online")
-OWN_LAYERS = ("hat", "ccgn", "ccgn-episodic", "ccgn-generative")
+OWN_LAYERS = ("hat",)
 
 
 class Net(nn.Module):
@@ -119,7 +119,13 @@ def test_methods_that_need_the_layers_refuse_before_training(method, own):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("backbone", list(BACKBONES))
 def test_every_method_works_on_lockgates_own_networks(method, backbone):
-    assert build_learner(tiny_experiment(method, backbone), SHAPE).backbone is not None
+    if backbone not in OWN and method in OWN_LAYERS:
+        pytest.skip("it masks layers of its own making")
+    assert build_learner(_untrained(method, backbone), SHAPE).backbone is not None
+
+
+def _untrained(method, backbone):
+    return tiny_experiment(method, backbone, model={} if backbone in OWN else {"weights": "none"})
 
 
 class Wired(Backbone):

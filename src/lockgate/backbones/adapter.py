@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone, Stream
+from lockgate.backbones.preprocessing import Preprocessing
 from lockgate.errors import ConfigError
 from lockgate.importing import user_code
 from lockgate.training.phase import evaluating
@@ -37,6 +38,7 @@ class ModuleBackbone(Backbone):
                 ]
             )
         self._features = out.shape[1]
+        self.preprocessing = preprocessing_of(module)
 
     @property
     def features(self) -> int:
@@ -48,18 +50,28 @@ class ModuleBackbone(Backbone):
 
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) to features (B, F); one stream for all tasks."""
-        out: Tensor = self.module(_in_order(x))
+        out: Tensor = self.module(in_usual_order(x))
         return Stream(out.mean((2, 3)) if out.dim() == 4 else out, ())
 
     def _apply(self, fn: Any, recurse: bool = True) -> ModuleBackbone:
-        # Never channels-last: a module of another make may well call `x.view`, which wants images as they usually lie.
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for tensor in (*self.module.parameters(), *self.module.buffers()):
-            tensor.data = _in_order(tensor.data)
+        keep_usual_order(self.module)
         return self
 
 
-def _in_order(x: Tensor) -> Tensor:
+def preprocessing_of(module: nn.Module) -> Preprocessing | None:
+    """What a network says of the images it wants, in its attribute ``preprocessing``."""
+    said = getattr(module, "preprocessing", None)
+    return said if isinstance(said, Preprocessing) else None
+
+
+def keep_usual_order(module: nn.Module) -> None:
+    """Never channels-last: a module of another make may well call `x.view`, which wants images as they usually lie."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        tensor.data = in_usual_order(tensor.data)
+
+
+def in_usual_order(x: Tensor) -> Tensor:
     """The same values with the strides of a new tensor; ``contiguous`` leaves those of a single channel as they are."""
     usual = torch.empty(x.shape, device="meta").stride()
     return x if x.stride() == usual else x.clone(memory_format=torch.contiguous_format)

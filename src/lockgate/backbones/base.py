@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from lockgate.backbones.preprocessing import Preprocessing
 from lockgate.layers.lock import Lockable
 
 
@@ -46,8 +50,35 @@ class Channels:
                 table[task] = index
 
 
+@contextmanager
+def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
+    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed.
+
+    Those that they give this thread: another may ask the same network at the same time.
+    """
+    maps: dict[str, Tensor] = {}
+    mine = threading.get_ident()
+
+    def note(name: str, layer: nn.Module) -> Any:
+        return layer.register_forward_hook(
+            lambda _, __, out: maps.__setitem__(name, out[0]) if threading.get_ident() == mine else None
+        )
+
+    handles = [note(name, layer) for name, layer in layers.items()]
+    try:
+        yield maps
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 class Backbone(nn.Module):
     """Pixels to features. Sub-classes fill ``layers``, ``sources`` and ``channels`` while they are built."""
+
+    preprocessing: Preprocessing | None = None
+    """What images must be like, where given weights want it."""
+    given: bool = False
+    """Whether it came with weights from elsewhere; else it starts anew, at random."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,6 +96,34 @@ class Backbone(nn.Module):
     def forward(self, x: Tensor, task: int) -> Stream:
         """Run the stream of ``task`` on standardised images (B, C, H, W)."""
         raise NotImplementedError
+
+    def read(self, x: Tensor, task: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """Features (B, F) of a stream, and the maps (B, C[, H, W]) of all its layers, by name."""
+        with recorded(self.layers) as maps:
+            features: Tensor = self(x, task).features
+        return features, {name: maps[name] for name in self.layers}
+
+    def read_given(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """As ``read``, of the network without anything of a task's own: for methods that leave it as it is."""
+        return self.read(x, 0)
+
+    def norms(self, task: int) -> list[nn.Module]:
+        """Every norm of a task's stream but those of its gates."""
+        return [norm.norms[task] for group in self.channels for norm in group.norms]
+
+    def keep_prefix(self, folder: Path) -> bool:
+        """Compute what never changes once an image, and keep it in ``folder``; False where there is nothing like it."""
+        return False
+
+    def constants(self) -> dict[str, Tensor]:
+        """The part of the state that was given and that no task ever changes."""
+        return {}
+
+    def open_features(self, task: int) -> Tensor:
+        """The features of a gated stream that can be anything but zero, as an index."""
+        last: Any = list(self.layers.values())[-1]
+        index: Tensor | None = last.writes.get(task)
+        return torch.arange(last.gate(task).width, device=last.weight.device) if index is None else index
 
     def add_task(self) -> None:
         """Gates and norms for one more task."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.adapter import ModuleBackbone
 from lockgate.backbones.base import Backbone, Stream
+from lockgate.backbones.weights import HUB, UNTRAINED, load_weights
 from lockgate.config import ModelConfig
 from lockgate.errors import ConfigError
 from lockgate.importing import user_code
@@ -53,6 +54,11 @@ def make_backbone(
         else:
             made = factory(**{key: given[key] for key in _parameters(factory) if key in given})
     if isinstance(made, nn.Module) and not isinstance(made, Backbone):
+        if config.weights not in ("", UNTRAINED, HUB):
+            load_weights(made, config.weights, name)
+        if layer_factory.adapt is not None:
+            adapted: Backbone = layer_factory.adapt(made, image_shape, config, name)
+            return adapted
         return ModuleBackbone(made, image_shape, name)
     problems = backbone_problems(made, image_shape, name)
     if problems:

@@ -12,6 +12,9 @@ from lockgate.errors import ConfigError
 from lockgate.registry import near_matches
 from lockgate.settings import type_hints
 
+SYNONYMS = {"backbone": ("--network",)}
+"""Other spellings of flags: in Python, `run` calls it `network`."""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add a flag per field of ``Experiment``; fields of its groups are dotted: ``--optim.lr``."""
@@ -27,7 +30,7 @@ def _add_group(parser: Any, cls: type[Any], prefix: str) -> None:
             title = f"{name}: {(group.__doc__ or '').splitlines()[0]}"
             _add_group(parser.add_argument_group(title), group, f"{name}.")
         elif field.name != "options":
-            spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
+            spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}", *SYNONYMS.get(name, ())])
             help_text = str(field.metadata.get("help", "")).replace("%", "%%")
             parser.add_argument(*spellings, dest=name, default=argparse.SUPPRESS, metavar="X", help=help_text)
         else:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lockgate.cli import flags, listing, model, reproduce, run, select
+from lockgate.cli import flags, listing, model, network, reproduce, run, select
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.training.stopping import STOPPED, asked_to_stop
 from lockgate.version import __version__
@@ -57,7 +57,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     parser.add_argument("--version", action="version", version=f"lockgate {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    for part in (run, reproduce, select, model, listing):
+    for part in (run, reproduce, select, model, network, listing):
         part.add(commands)
     return parser, commands.choices
 

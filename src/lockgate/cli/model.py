@@ -61,7 +61,9 @@ def _add_learn(commands: Any) -> None:
     fixed.add_argument(
         "--size", type=_count, metavar="N", help="side of images in pixels (default: theirs, at most 32)"
     )
-    fixed.add_argument("--backbone", help="network (default: simple_cnn); `lockgate list backbones` shows all")
+    fixed.add_argument(
+        "--backbone", "--network", help="network (default: simple_cnn); `lockgate list backbones` shows all"
+    )
     fixed.add_argument("--width", type=_count, metavar="N", help="filters of the first layer")
     fixed.add_argument("--seed", type=int, metavar="N", help="seed of everything random (default: 0)")
     learn.set_defaults(call=_learn)

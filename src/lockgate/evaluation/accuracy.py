@@ -12,7 +12,7 @@ from torch import Tensor
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import ParallelStreams, SeveralAnswers
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Examples, Task
 
 Matrix = list[list[float]]
@@ -23,8 +23,8 @@ def predictions(learner: Method, examples: Examples, task: int) -> Tensor:
     """The class of ``task`` that ``learner`` sees in each of ``examples``, (N,)."""
     learner.eval()
     device = learner.input.mean.device
-    starts = range(0, len(examples), EVAL_BATCH)
-    parts = (examples.batch(slice(start, start + EVAL_BATCH)).x for start in starts)
+    size = eval_batch(learner.image_shape)
+    parts = (examples.batch(slice(start, start + size)).x for start in range(0, len(examples), size))
     return torch.cat([learner.predict(x.to(device), task).argmax(1).cpu() for x in parts])
 
 
@@ -75,7 +75,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
     found: list[float] = []
     rows: dict[str, list[float]] = {}
     class_found: dict[str, list[float]] = {}
-    offset = 0
+    offset, size = 0, eval_batch(learner.image_shape)
     for task in tasks:
         right: dict[str, int] = {}
         in_class: dict[str, int] = {}
@@ -83,8 +83,8 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
         known = (
             features.of(learner, range(len(learner.heads)), task) if features and task.audit_images is task.test else []
         )
-        for start in range(0, len(task.test), EVAL_BATCH):
-            part = slice(start, start + EVAL_BATCH)
+        for start in range(0, len(task.test), size):
+            part = slice(start, start + size)
             x, y, _ = task.test.batch(part)
             if known and isinstance(learner, ParallelStreams):
                 answers = learner.answers_from([stream[part].to(device) for stream in known])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from lockgate.layers.gated import Gated
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import FindsTask
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Task
 
 
@@ -87,7 +87,7 @@ def _per_pair(layer: nn.Module, x: Tensor) -> int:
 def task_macs(learner: Method, x: Tensor, task: int) -> dict[str, float]:
     """Mean counts per image over images ``x``: dense and open, true and in the paper's counting, and of the gates."""
     sums: dict[str, float] = {}
-    for part in torch.split(x, EVAL_BATCH):
+    for part in torch.split(x, eval_batch(x.shape)):
         for layer in layer_macs(learner, part, task):
             for key in ("dense", "dense_paper", "open", "open_paper", "gates"):
                 sums[key] = sums.get(key, 0.0) + getattr(layer, key)

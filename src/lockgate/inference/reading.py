@@ -13,10 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.backbones.base import Backbone
+from lockgate.backbones.base import Backbone, recorded
 from lockgate.inference.compact import filled, frozen
+from lockgate.layers.pool import pooled
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
-from lockgate.methods.ccgn.readout import ReadOut, grid_of, pooled, recorded, root
+from lockgate.methods.ccgn.readout import ReadOut, grid_of, root
 
 Weights = dict[str, Tensor]
 """By layer, what each cell of each channel counts for each class, (classes, channels, cells)."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from lockgate.layers.gate import OPEN_BIAS, ChannelGate
 from lockgate.layers.init import Init
@@ -19,7 +19,32 @@ from lockgate.layers.per_task import TaskModules
 from lockgate.layers.plain import Then
 
 
-class Gated(Lockable):
+class TaskGated(nn.Module):
+    """A layer with a gate per task."""
+
+    gates: TaskModules
+
+    @property
+    def width(self) -> int:
+        """How many filters there are."""
+        raise NotImplementedError
+
+    @property
+    def locked(self) -> Tensor:
+        """Which of them are locked, (c_out,) bool."""
+        raise NotImplementedError
+
+    def gate(self, task: int) -> ChannelGate:
+        """The gate of ``task``."""
+        return cast(ChannelGate, self.gates[task])
+
+    def seal(self, relevant: Tensor, task: int) -> None:
+        """AND the relevant set (c_out,) into the gate of ``task`` for ever."""
+        seal = self.gate(task).seal  # of a new gate, it may not be where the layer is yet
+        seal.logical_and_(relevant.to(seal.device))
+
+
+class Gated(Lockable, TaskGated):
     """A lockable layer with a gate per task."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, init: Init, open_bias: float) -> None:
@@ -41,10 +66,6 @@ class Gated(Lockable):
         """A gate for one more task, as wide as the layer is now."""
         self.gates.append(ChannelGate(self.weight.shape[1], self.width, open_bias=self.open_bias))
         self.gates.freeze_past()
-
-    def gate(self, task: int) -> ChannelGate:
-        """The gate of ``task``."""
-        return cast(ChannelGate, self.gates[task])
 
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor]:
         """Eq. 4: the gated output, and the gate (B, c_out)."""
@@ -89,11 +110,6 @@ class Gated(Lockable):
         if task < len(self.gates):
             rows["weight"] = rows["weight"][:, : self.gate(task).squeeze.in_features]
         return rows
-
-    def seal(self, relevant: Tensor, task: int) -> None:
-        """AND the relevant set (c_out,) into the gate of ``task`` for ever."""
-        seal = self.gate(task).seal  # of a new gate, it may not be where the layer is yet
-        seal.logical_and_(relevant.to(seal.device))
 
 
 def apply_gate(h: Tensor, open_: Tensor) -> Tensor:

@@ -23,6 +23,9 @@ class LayerFactory(NamedTuple):
     conv: Callable[..., nn.Module]
     linear: Callable[..., nn.Module]
     norm: Callable[[int], nn.Module]
+    adapt: Callable[..., Any] | None = None
+    """Makes a backbone of a whole ``nn.Module`` of another make: (module, image_shape, config, name). None: it is used
+    as it is, for its features."""
 
 
 class PlainConv2d(nn.Conv2d):

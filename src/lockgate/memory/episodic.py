@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lockgate.layers.buffers import take_sizes
 from lockgate.memory.base import Memory
 from lockgate.types import Batch, Examples, Task
 
@@ -101,9 +102,7 @@ class EpisodicMemory(Memory):
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # The buffers take the size of what is loaded: it changes when a task ends.
-        for name in ("x", "y", "task"):
-            if prefix + name in state:
-                setattr(self, name, torch.empty_like(state[prefix + name], device=getattr(self, name).device))
+        take_sizes(self, state, prefix, ("x", "y", "task"))
         super()._load_from_state_dict(state, prefix, *args)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from lockgate.layers.gated import Gated
+from lockgate.layers.gated import TaskGated
 from lockgate.methods.capacity import LayerCapacity
 
 
@@ -65,7 +65,7 @@ class HasGates(Protocol):
     """Has gates that open and shut (paper, Section 3.2)."""
 
     @property
-    def gated(self) -> Mapping[str, Gated]:
+    def gated(self) -> Mapping[str, TaskGated]:
         """The gated layers by name, in the order of a stream's gates."""
 
 

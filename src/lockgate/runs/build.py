@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from lockgate.backbones import BACKBONES
+from lockgate.backbones import BACKBONES, OWN
 from lockgate.backbones.base import Backbone
 from lockgate.backbones.validation import make_backbone
+from lockgate.backbones.weights import UNTRAINED
 from lockgate.config import Experiment, build, gather
 from lockgate.data import DATASETS
 from lockgate.data.validation import require_dataset
@@ -78,11 +79,16 @@ def build_scenario(experiment: Experiment, objects: Objects = NOTHING) -> Scenar
     return split(dataset, experiment.tasks, experiment.scenario, experiment.seed)
 
 
-def build_learner(experiment: Experiment, image_shape: tuple[int, int, int], objects: Objects = NOTHING) -> Method:
+def build_learner(
+    experiment: Experiment, image_shape: tuple[int, int, int], objects: Objects = NOTHING, weights: bool = True
+) -> Method:
     """A learner that has seen nothing, initialised by the experiment's seed.
 
-    ``ConfigError`` where the method cannot work on the backbone.
+    Without ``weights``, files of weights are not read: all of the state will be loaded. ``ConfigError`` where the
+    method cannot work on the backbone.
     """
+    if not weights and (experiment.model.weights or experiment.backbone not in OWN):
+        experiment = dataclasses.replace(experiment, model=dataclasses.replace(experiment.model, weights=UNTRAINED))
     method = objects.method or METHODS[experiment.method]
     options = build(method.Options, experiment.options)
     with torch.random.fork_rng(devices=[]):
@@ -109,5 +115,7 @@ def _build_backbone(
         return objects.network(image_shape, layer_factory, experiment.model)
     factory = BACKBONES[experiment.backbone]
     if BACKBONES.builtin(experiment.backbone):
+        if experiment.model.weights and experiment.backbone in OWN:
+            raise ConfigError([f"'model.weights' is for networks of one's own. {experiment.backbone!r} starts anew."])
         return factory(image_shape, layer_factory, experiment.model)
     return make_backbone(factory, experiment.backbone, image_shape, layer_factory, experiment.model)

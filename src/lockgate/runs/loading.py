@@ -40,7 +40,7 @@ def load(out: Path, objects: Objects = NOTHING) -> tuple[Method, Scenario, Exper
     prepare_process(experiment)
     scenario = build_scenario(experiment, objects)
     require_same_data(end, scenario, experiment)
-    learner = build_learner(experiment, scenario.image_shape, objects)
+    learner = build_learner(experiment, scenario.image_shape, objects, weights=False)
     load_end(learner, end, experiment)
     return learner, scenario, experiment
 
@@ -55,7 +55,7 @@ def load_alone(out: Path, objects: Objects = NOTHING) -> tuple[Method, tuple[tup
         learner, scenario, _ = load(out, objects)
         return learner, tuple(map(scenario.names, scenario.tasks[: len(learner.heads)])), experiment
     prepare_process(experiment)
-    learner = build_learner(experiment, tuple(meta["image_shape"]), objects)
+    learner = build_learner(experiment, tuple(meta["image_shape"]), objects, weights=False)
     load_end(learner, end, experiment)
     return learner, tuple(map(tuple, meta["classes"][: len(learner.heads)])), experiment
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,7 +57,8 @@ class Stage:
         for number, phase in list(enumerate(phases))[first:]:
             before = sum(p.epochs * p.steps for p in phases[:number])
             self.listener.phase_started(phase, phase is phases[-1])
-            self._fit(phase, state, functools.partial(self.listener.save, number, phase, before))
+            if phase.epochs:  # a method in closed form has nothing to train
+                self._fit(phase, state, functools.partial(self.listener.save, number, phase, before))
             ended, state = state, FitState()
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)
@@ -75,6 +77,8 @@ class Stage:
             best = inside.tensors("best")
             state = FitState.from_meta(meta["fit"], best and upgraded_names(best), inside.optimiser())
         place(self.learner, self.experiment, self.fabric.device)
+        if self.experiment.runtime.feature_cache and not self.experiment.augment.active:
+            self.learner.backbone.keep_prefix(Path(self.experiment.runtime.feature_cache))
         first = self.learner.preparation(task)
         phases = [first] if first else []
         return [*phases, task_phase(self.learner, task, data, self.experiment)], number, state

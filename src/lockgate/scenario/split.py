@@ -17,8 +17,12 @@ from lockgate.data.size import TaskSize
 from lockgate.errors import ConfigError, DataError
 from lockgate.scenario.domains import MovedExamples, pixel_sources
 from lockgate.scenario.order import class_order
+from lockgate.scenario.rows import examples_of
 from lockgate.training.seeding import generator
 from lockgate.types import Examples, Task
+
+PART = 256
+"""Images that are looked at together to be summed up."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,11 @@ class Scenario:
         sha = hashlib.sha256(json.dumps([self.names(task) for task in self.tasks]).encode())
         for task in self.tasks:
             for part in (task.train, task.val, task.test):
-                for tensor in (part.x, part.y):
-                    sha.update(f"{tuple(tensor.shape)}".encode())
-                    sha.update(tensor.contiguous().numpy().tobytes())
+                sha.update(f"{(len(part), *self.image_shape)}".encode())
+                for x in part.parts(PART):
+                    sha.update(x.contiguous().numpy().tobytes())
+                sha.update(f"{tuple(part.y.shape)}".encode())
+                sha.update(part.y.contiguous().numpy().tobytes())
         return sha.hexdigest()
 
 
@@ -91,15 +97,15 @@ def _by_class(dataset: Dataset, tasks: int, order: list[int], config: ScenarioCo
         classes = tuple(order[t * per_task : (t + 1) * per_task])
         whole = _select(dataset.train, classes, t)
         if config.per_class:
-            whole = take(whole, _draw(whole.y, lambda _: config.per_class, generator(seed, "some", t)))
+            whole = whole.take(_draw(whole.y, lambda _: config.per_class, generator(seed, "some", t)))
         held = hold_out(whole.y, config.held_out, generator(seed, "held out", t))
-        val = take(whole, held)
+        val = whole.take(held)
         if config.evaluate == "held_out":
             judged = _every_other(val.y)
-            val, test = take(val, ~judged), take(val, judged)
+            val, test = val.take(~judged), val.take(judged)
         else:
             test = _select(dataset.test, classes, t)
-        made.append(Task(t, classes, take(whole, ~held), val, test))
+        made.append(Task(t, classes, whole.take(~held), val, test))
     return made
 
 
@@ -174,13 +180,7 @@ def _select(arrays: Arrays, classes: tuple[int, ...], task: int) -> Examples:
     local = torch.full((int(labels.max()) + 1,), -1)
     local[list(classes)] = torch.arange(len(classes))
     y = local[labels]  # (N,), -1 outside the task
-    mine = y >= 0
-    return Examples(torch.from_numpy(arrays.x)[mine], y[mine], torch.full((int(mine.sum()),), task))
-
-
-def take(examples: Examples, mask: Tensor) -> Examples:
-    """The examples where ``mask`` is true."""
-    return Examples(examples.x[mask], examples.y[mask], examples.task[mask])
+    return examples_of(arrays.x, y, task).take(y >= 0)
 
 
 def hold_out(y: Tensor, share: float, rng: torch.Generator) -> Tensor:

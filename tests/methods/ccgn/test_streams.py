@@ -19,7 +19,7 @@ def streams():
             tiny.vary_gates(learner, task.id)
             learner.end_task(task)
     learner.eval()
-    return Streams(learner, learner.gated, learner.task_classifier), scenario.tasks[0].test.x[:5]
+    return Streams(learner, learner.task_classifier), scenario.tasks[0].test.x[:5]
 
 
 def sealed(streams, task):
@@ -64,7 +64,7 @@ def test_classifying_is_a_dense_mlp_on_everything(streams):
 def test_of_a_single_task_the_past_is_empty():
     learner, scenario = tiny.world("ccgn-episodic", width=8)
     learner.begin_task(scenario.tasks[0])
-    streams = Streams(learner, learner.gated, learner.task_classifier)
+    streams = Streams(learner, learner.task_classifier)
     assert streams.joined([], torch.ones(4, 8, dtype=torch.float64)).shape == (4, 0)
     assert streams.joined([], torch.ones(4, 8, dtype=torch.float64)).dtype == torch.float64
     assert streams.columns().tolist() == []

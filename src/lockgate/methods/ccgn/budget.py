@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from lockgate.layers.gated import Gated
+from lockgate.layers.gated import TaskGated
 from lockgate.training import distributed
 
 RATE = 0.05
@@ -34,7 +34,7 @@ class Budget(nn.Module):
     quota: Tensor
     held: Tensor
 
-    def __init__(self, layers: Sequence[Gated], share: float, start: float) -> None:
+    def __init__(self, layers: Sequence[TaskGated], share: float, start: float) -> None:
         super().__init__()
         self.layers, self.share, self.start = layers, share, start
         self.most_open = 1.0

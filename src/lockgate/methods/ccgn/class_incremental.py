@@ -31,7 +31,7 @@ from lockgate.methods.ccgn.task_classifier import TaskClassifier, by_task
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.methods.protocols import TaskReport
 from lockgate.training import distributed
-from lockgate.training.phase import EVAL_BATCH, evaluating
+from lockgate.training.phase import eval_batch, evaluating
 from lockgate.training.seeding import generator, spawn, spawn_seed
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -49,7 +49,7 @@ class ClassIncremental(CCGN):
         self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
         self.readout = ReadOut() if self.options.readout == "ridge" else None
-        self._streams = Streams(self, self.gated, self.task_classifier)
+        self._streams = Streams(self, self.task_classifier)
         self.rehearsal = Rehearsal(self, self._streams, self.memory)
         self.register_load_state_dict_post_hook(lambda module, _: module._streams.changed())  # type: ignore[no-untyped-call]
 
@@ -139,7 +139,7 @@ class ClassIncremental(CCGN):
         with evaluating(self), torch.autocast(device.type, enabled=False):
             y = class_targets(self, drawn.examples, known=len(self.heads))
             inputs = []  # on the CPU, which has room for them and knows float64
-            for x in torch.split(drawn.x, EVAL_BATCH):
+            for x in torch.split(drawn.x, eval_batch(drawn.x.shape)):
                 streams = self.streams(x.to(device))
                 inputs.append(self.inputs_of(streams)[2].cpu())
         readout.fit(torch.cat(inputs), y, drawn.image)

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lockgate.layers.gated import Gated
+from lockgate.layers.gated import TaskGated
+from lockgate.layers.lock import Lockable
 from lockgate.methods.capacity import LayerCapacity
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.training import distributed
-from lockgate.training.phase import EVAL_BATCH, evaluating
+from lockgate.training.phase import eval_batch, evaluating
 
 
 @torch.no_grad()
@@ -22,7 +23,7 @@ def relevance(network: MultiHeadNetwork, x: Tensor, task: int) -> list[Tensor]:
     """
     fires: list[Tensor] = []
     with evaluating(network):
-        for part in torch.split(x, EVAL_BATCH):
+        for part in torch.split(x, eval_batch(x.shape)):
             gates = network.backbone(network.input(part.to(network.input.mean.device)), task).gates
             counts = [gate.sum(0, dtype=torch.float32) for gate in gates]
             fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts
@@ -31,7 +32,7 @@ def relevance(network: MultiHeadNetwork, x: Tensor, task: int) -> list[Tensor]:
 
 
 def consolidate(
-    layers: Mapping[str, Gated], scores: Sequence[Tensor], task: int, seal: bool = True
+    layers: Mapping[str, TaskGated], scores: Sequence[Tensor], task: int, seal: bool = True
 ) -> list[LayerCapacity]:
     """Lock what ``task`` needs, free the rest, and keep the task inside what it needs; how much of each layer is taken.
 
@@ -40,10 +41,11 @@ def consolidate(
     """
     report = []
     for (name, layer), score in zip(layers.items(), scores, strict=True):
-        relevant = (score > 0).to(layer.weight.device)
-        layer.lock(relevant, task)
-        layer.reinitialise_free()
+        relevant = (score > 0).to(layer.locked.device)
         if seal:
             layer.seal(relevant, task)
-        report.append(LayerCapacity(name, layer.width, int(layer.locked.sum()), int(relevant.sum())))
+        if isinstance(layer, Lockable):  # in a network that was given, all is locked, and every task brings its own
+            layer.lock(relevant, task)
+            layer.reinitialise_free()
+            report.append(LayerCapacity(name, layer.width, int(layer.locked.sum()), int(relevant.sum())))
     return report

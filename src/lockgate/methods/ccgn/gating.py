@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from torch import nn
 
 from lockgate.backbones.base import Backbone
-from lockgate.layers.gated import Gated
+from lockgate.layers.gated import TaskGated
 from lockgate.training.phase import evaluating
 
 
-def gated_layers(backbone: Backbone) -> dict[str, Gated]:
-    """The gated layers by name, in the order of a stream's gates."""
-    return {name: layer for name, layer in backbone.layers.items() if isinstance(layer, Gated)}
+def gated_layers(backbone: Backbone) -> dict[str, TaskGated]:
+    """The gated layers by name, in the order of a stream's gates; none in a network of another make without gates."""
+    return {name: layer for name, layer in backbone.layers.items() if isinstance(layer, TaskGated)}
 
 
 def stream_norms(backbone: Backbone, task: int) -> list[nn.Module]:
-    """Every BatchNorm of a task's stream, those of its gates included."""
+    """Every norm of a task's stream, those of its gates included."""
     gates: list[nn.Module] = [layer.gate(task).norm for layer in gated_layers(backbone).values()]
-    return [*gates, *(norm.norms[task] for group in backbone.channels for norm in group.norms)]
+    return [*gates, *backbone.norms(task)]
 
 
 @contextmanager

@@ -13,10 +13,12 @@ from typing import Any, ClassVar, cast
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
+from lockgate.backbones.foreign import ForeignBackbone, adapt
 from lockgate.backbones.wiring import channel_problems, layer_problems
 from lockgate.layers.gate import ChannelGate
 from lockgate.layers.gated import Gated, GatedConv2d, GatedLinear
 from lockgate.layers.init import Init
+from lockgate.layers.lock import Lockable
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.per_task import task_modules
 from lockgate.layers.plain import LayerFactory
@@ -45,6 +47,7 @@ class CCGN(Method):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.gated = gated_layers(self.backbone)
+        self.lockable = [layer for layer in self.gated.values() if isinstance(layer, Lockable)]
         self.first_widths = self.backbone.widths()
         self.warmup = Warmup(self.options)
         self.pruning = Pruning(self.options.prune)
@@ -65,11 +68,14 @@ class CCGN(Method):
             conv=functools.partial(GatedConv2d, init=init, open_bias=options.open_bias),
             linear=functools.partial(GatedLinear, init=init, open_bias=options.open_bias),
             norm=TaskNorm,
+            adapt=adapt,
         )
 
     @classmethod
     def check_backbone(cls, backbone: Backbone) -> list[str]:
-        """Every filter has to be gated, and who reads and writes which channels known."""
+        """Every filter has to be gated, and who reads and writes which channels known; or all of it is frozen."""
+        if isinstance(backbone, ForeignBackbone):
+            return []
         return layer_problems(backbone, Gated) or channel_problems(backbone)
 
     # -- hooks -------------------------------------------------------------------------------------------------------
@@ -96,7 +102,7 @@ class CCGN(Method):
         class_loss = self.cross_entropy(head(stream.features), batch.y)
         if self.training:
             self.warmup.update(class_loss, head.out_features)
-        takes_part = sparse and not annealing
+        takes_part = sparse and not annealing and bool(stream.gates)
         share = sparsity_share(self.options, class_loss, head.out_features, self.training)
         if self.budget is None or not takes_part:
             return objective(class_loss, stream.gates, self.options.sparsity * share if takes_part else None)
@@ -117,6 +123,8 @@ class CCGN(Method):
 
         Nor are those before a budget is held, since they may be above it.
         """
+        if not self.gated:
+            return 0
         warmup = warmup_epochs(self.options, self.epochs)
         if self.budget is None:
             return warmup
@@ -124,12 +132,12 @@ class CCGN(Method):
 
     def after_backward(self) -> None:
         """Locked filters get no gradient."""
-        for layer in self.gated.values():
+        for layer in self.lockable:
             layer.hold_gradients()
 
     def after_step(self) -> None:
         """Locked filters are put back, bit for bit."""
-        for layer in self.gated.values():
+        for layer in self.lockable:
             layer.restore()
 
     def end_task(self, task: Task) -> None:
@@ -145,7 +153,7 @@ class CCGN(Method):
 
     def add_task(self, classes: int) -> None:
         """Gates, norms and a head for one more task; everything of past tasks stops learning."""
-        for layer in self.gated.values():
+        for layer in self.lockable:
             layer.weight.requires_grad_(True)
             if layer.bias is not None:
                 layer.bias.requires_grad_(True)
@@ -173,10 +181,13 @@ class CCGN(Method):
         return self.options.seal
 
     def promised(self, task: int) -> dict[str, Tensor]:
-        """Locked filters, gates, norms and the head of ``task``."""
+        """Locked filters, gates, norms and the head of ``task``; with the first, all that was given."""
         found: dict[str, Tensor] = {}
         for name, layer in self.gated.items():
-            found.update({f"{name}.{key}": rows for key, rows in layer.locked_by(task).items()})
+            if isinstance(layer, Lockable):
+                found.update({f"{name}.{key}": rows for key, rows in layer.locked_by(task).items()})
+        if task == 0:
+            found.update({f"backbone.{name}": value for name, value in self.backbone.constants().items()})
         for name, modules in task_modules(self.backbone):  # gates and norms
             found.update({f"backbone.{name}.{task}.{key}": v for key, v in modules[task].state_dict().items()})
         found.update({f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()})

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lockgate.layers.gated import Gated
+from lockgate.layers.gated import TaskGated
 from lockgate.methods.ccgn.budget import Budget
 
 INTERVAL = 100
@@ -44,7 +44,7 @@ class Pruning(nn.Module):
         self.register_buffer("step", torch.tensor(-1))  # of the last look
         self.register_buffer("sparse", torch.tensor(False))  # whether sparsity was at work then
 
-    def update(self, layers: Sequence[Gated], task: int, at: Moment, budget: Budget | None) -> bool:
+    def update(self, layers: Sequence[TaskGated], task: int, at: Moment, budget: Budget | None) -> bool:
         """Look if it is time to; whether it was. Annealing begins by shutting what a ``budget`` does not allow."""
         above = budget is not None and not at.ahead and not budget.held
         if budget is not None and above:
@@ -64,7 +64,7 @@ class Pruning(nn.Module):
         enough = math.ceil(FIRES / (self.below * at.images)) if self.below else INTERVAL
         return at.step % min(INTERVAL, enough) == 0 and at.step != int(self.step)
 
-    def look(self, layers: Iterable[Gated], task: int, step: int, sparse: bool, annealing: bool) -> None:
+    def look(self, layers: Iterable[TaskGated], task: int, step: int, sparse: bool, annealing: bool) -> None:
         """Prune what stayed silent since the last look, if sparsity was at work all the time.
 
         While ``annealing`` nothing comes back: with sparsity at rest, gates would open again that it had shut.
@@ -74,7 +74,7 @@ class Pruning(nn.Module):
         self.step.fill_(step)
         self.sparse.fill_(sparse)
 
-    def end_task(self, layers: Iterable[Gated], task: int, seal: bool) -> None:
+    def end_task(self, layers: Iterable[TaskGated], task: int, seal: bool) -> None:
         """The task has ended. With the ``seal`` nothing pruned is relevant; without, it must not open now."""
         for layer in layers:
             if not seal:

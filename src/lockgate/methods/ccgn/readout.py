@@ -16,10 +16,8 @@ chosen on images that are left out of a first fit.
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
+from lockgate.layers.buffers import take_sizes
+from lockgate.layers.pool import pooled
 
 IMAGES = 2048
 """How many images it is fitted to, more or less: stored ones are repeated, each time varied as in training."""
@@ -49,41 +49,11 @@ def grid_of(layers: int) -> int:
     return max(1, math.isqrt(CELLS // max(1, layers)))
 
 
-@contextmanager
-def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
-    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed.
-
-    Those that they give this thread: another may ask the same network at the same time.
-    """
-    maps: dict[str, Tensor] = {}
-    mine = threading.get_ident()
-
-    def note(name: str, layer: nn.Module) -> Any:
-        return layer.register_forward_hook(
-            lambda _, __, out: maps.__setitem__(name, out[0]) if threading.get_ident() == mine else None
-        )
-
-    handles = [note(name, layer) for name, layer in layers.items()]
-    try:
-        yield maps
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     """Features (B, F) of the stream of ``task`` on standardised images ``x``, and what is read of it, (B, n)."""
-    grid = grid_of(len(backbone.layers))
-    with recorded(backbone.layers) as maps:
-        features: Tensor = backbone(x, task).features
-    return features, torch.cat([root(pooled(maps[name], grid)) for name in backbone.layers], dim=1)
-
-
-def pooled(h: Tensor, grid: int) -> Tensor:
-    """A map (B, C[, H, W]) pooled to at most ``grid`` x ``grid`` cells, channel by channel, (B, C * cells)."""
-    if h.dim() == 2:
-        return h
-    return F.adaptive_avg_pool2d(h, (min(grid, h.shape[2]), min(grid, h.shape[3]))).flatten(1)
+    features, maps = backbone.read(x, task)
+    grid = grid_of(len(maps))
+    return features, torch.cat([root(pooled(h, grid)) for h in maps.values()], dim=1)
 
 
 def root(h: Tensor) -> Tensor:
@@ -176,9 +146,7 @@ class ReadOut(nn.Module):
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # The buffers take the size of what is loaded: each fit has another.
-        for name in ("weight", "bias", "inputs"):
-            if prefix + name in state:
-                setattr(self, name, torch.empty_like(state[prefix + name], device=getattr(self, name).device))
+        take_sizes(self, state, prefix, ("weight", "bias", "inputs"))
         super()._load_from_state_dict(state, prefix, *args)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from lockgate.layers.gated import Gated
 from lockgate.methods.ccgn.task_classifier import TaskClassifier
 from lockgate.methods.network import MultiHeadNetwork
 
@@ -19,9 +18,8 @@ class Streams:
     zero for ever.
     """
 
-    def __init__(self, network: MultiHeadNetwork, gated: Mapping[str, Gated], classifier: TaskClassifier) -> None:
+    def __init__(self, network: MultiHeadNetwork, classifier: TaskClassifier) -> None:
         self.network, self.classifier = network, classifier
-        self.last = list(gated.values())[-1]
         self._columns: Tensor | None = None  # the same for all steps of a task
 
     def features(self, x: Tensor, tasks: Sequence[int]) -> list[Tensor]:
@@ -52,15 +50,15 @@ class Streams:
 
     def open_channels(self, task: int) -> Tensor:
         """The channels of a stream's features that can be anything but zero, as an index."""
-        index = self.last.writes.get(task)
-        return torch.arange(self.last.gate(task).width, device=self.last.weight.device) if index is None else index
+        return self.network.backbone.open_features(task)
 
     def columns(self) -> Tensor:
         """Which inputs of the task classifier the open channels of past streams are, (P,)."""
-        if self._columns is None or self._columns.device != self.last.weight.device:
+        device = self.network.input.mean.device
+        if self._columns is None or self._columns.device != device:
             starts = [0, *torch.tensor(self.classifier.inputs).cumsum(0).tolist()]
             columns = [self.open_channels(t) + starts[t] for t in range(self._tasks - 1)]
-            none = torch.empty(0, dtype=torch.int64, device=self.last.weight.device)
+            none = torch.empty(0, dtype=torch.int64, device=device)
             self._columns = torch.cat([none, *columns])
         return self._columns
 

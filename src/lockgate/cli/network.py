@@ -1,0 +1,30 @@
+"""The command `lockgate check-network`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    check = commands.add_parser(
+        "check-network", help="what a network of your own becomes, and whether its past answers stay"
+    )
+    check.add_argument(
+        "name", metavar="NAME", help="package.module:make, timm:NAME, transformers:NAME, or one of `list backbones`"
+    )
+    check.add_argument(
+        "--size", type=int, default=0, help="side of images in pixels (default: the network's own, or 64)"
+    )
+    check.add_argument("--weights", default="", help="a file of weights; `none`: random ones")
+    check.add_argument("--gates", action="store_true", help="gate its layers too")
+    check.set_defaults(call=_check)
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    from lockgate.app.network import check_network
+
+    found = check_network(parsed.name, parsed.size, weights=parsed.weights, gates=parsed.gates)
+    print(found.text())
+    return 0 if found.ok else 1

@@ -1,0 +1,51 @@
+"""``lockgate check-network``: what is found is told, and what breaks the promise fails."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.networks import Concatenated
+from torch import nn
+
+from lockgate.app.network import check_network
+from lockgate.cli.main import main
+
+NETWORK = "tests.support.networks:Concatenated"
+
+
+class Detached(nn.Module):
+    """Gradients end in the middle."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two, self.out = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.out(self.two(self.one(x).detach()).mean((2, 3)))
+
+
+def test_what_a_network_becomes_is_counted():
+    found = check_network(NETWORK, 16)
+    assert found.ok
+    assert (found.maps, found.private, found.norms, found.features, found.head) == (6, 6, 2, 24, "out")
+    assert found.parameters == sum(v.numel() for k, v in Concatenated().state_dict().items() if "out" not in k)
+    assert "bit-equal after a second task" in found.text()
+
+
+def test_layers_that_no_gradient_reaches_are_named():
+    found = check_network(f"{__name__}:Detached", 16)
+    assert not found.ok
+    assert any(name.startswith("backbone.module.one.") for name in found.deaf)
+
+
+def test_the_command_prints_it_and_says_by_its_code_whether_all_is_well(capsys):
+    assert main(["check-network", NETWORK, "--size", "16", "--gates"]) == 0
+    assert "gates        5" in capsys.readouterr().out
+    assert main(["check-network", "simple_cnn"]) == 2
+    assert main(["check-network", f"{__name__}:Detached", "--size", "16"]) == 1
+    assert main(["check-network", "tests.support.networks:Plain", "--size", "3"]) != 0  # too small for its layers
+
+
+@pytest.mark.parametrize("name", ["no_such_network", "no.such:module"])
+def test_a_name_that_is_not_there_is_told(name, capsys):
+    assert main(["check-network", name]) == 2
+    assert "no" in capsys.readouterr().err
