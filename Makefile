@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check tables bench clean
+.PHONY: demo test check slow docs tables bench clean
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
@@ -14,10 +14,18 @@ test: $(STAMP) check  ## all checks: format, lint, types, imports, tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples tools
+	$(BIN)/ruff check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+slow: $(STAMP)  ## long trainings, and the notebooks executed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[notebooks]"
+	$(BIN)/python -m pytest -m slow
+
+docs: $(STAMP)  ## the site, in build/site; fetches nothing, and warnings are errors
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 tables: $(STAMP)  ## REPRODUCTION.md, the table and the figure of the README, from results/; runs nothing
 	@rm -rf runs/tables
@@ -30,7 +38,7 @@ bench: $(STAMP)  ## timings as ratios, written to docs/performance.md; RUNS="a b
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,onnx]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(STAMP)
 
 clean:
