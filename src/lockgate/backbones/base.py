@@ -94,6 +94,11 @@ class Backbone(nn.Module):
             features: Tensor = self(x, task).features
         return features, {name: maps[name] for name in self.layers}
 
+    @property
+    def depth(self) -> int:
+        """How many maps are read of one stream."""
+        return len(self.layers)
+
     def norms(self, task: int) -> list[nn.Module]:
         """Every norm of a task's stream but those of its gates."""
         return [norm.norms[task] for group in self.channels for norm in group.norms]
