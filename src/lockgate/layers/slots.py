@@ -227,7 +227,7 @@ class Tap(nn.Module):
         at = _CURRENT.get()
         if at is not None:
             at.features = x
-        return x.new_zeros(len(x), *self.outputs)
+        return x.new_zeros(x.shape[0], *self.outputs)  # not len: an export would make the batch a constant
 
 
 class Replayed(nn.Module):
