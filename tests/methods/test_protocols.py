@@ -25,12 +25,12 @@ from lockgate.scenario import join
 
 PROTOCOLS = {
     Restorable: set(METHODS),
-    Auditable: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat"},
+    Auditable: set(tiny.AUDITED),
     HasGates: {"ccgn", "ccgn-episodic", "ccgn-generative"},
     SeveralAnswers: {"ccgn-episodic", "ccgn-generative", "icarl"},
     ParallelStreams: {"ccgn-episodic", "ccgn-generative"},
     FindsTask: {"ccgn-episodic", "ccgn-generative"},
-    Reports: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "dgm", "icarl"},
+    Reports: {*tiny.AUDITED, "dgm", "icarl"},
 }
 KEEPS = {
     "agem",
@@ -44,6 +44,7 @@ KEEPS = {
     "full-replay",
     "gdumb",
     "icarl",
+    *tiny.CLOSED_FORM,
 }
 
 
