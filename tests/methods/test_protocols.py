@@ -33,9 +33,6 @@ PROTOCOLS = {
     Reports: {*tiny.AUDITED, "dgm", "icarl"},
 }
 KEEPS = {
-    "ncm",
-    "ranpac",
-    "slda",
     "agem",
     "ccgn-episodic",
     "ccgn-generative",
