@@ -25,17 +25,14 @@ from lockgate.scenario import join
 
 PROTOCOLS = {
     Restorable: set(METHODS),
-    Auditable: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "ncm", "ranpac", "slda"},
+    Auditable: set(tiny.AUDITED),
     HasGates: {"ccgn", "ccgn-episodic", "ccgn-generative"},
     SeveralAnswers: {"ccgn-episodic", "ccgn-generative", "icarl"},
     ParallelStreams: {"ccgn-episodic", "ccgn-generative"},
     FindsTask: {"ccgn-episodic", "ccgn-generative"},
-    Reports: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "dgm", "icarl", "ncm", "ranpac", "slda"},
+    Reports: {*tiny.AUDITED, "dgm", "icarl"},
 }
 KEEPS = {
-    "ncm",
-    "ranpac",
-    "slda",
     "agem",
     "ccgn-episodic",
     "ccgn-generative",
@@ -47,6 +44,7 @@ KEEPS = {
     "full-replay",
     "gdumb",
     "icarl",
+    *tiny.CLOSED_FORM,
 }
 
 

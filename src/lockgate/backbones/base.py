@@ -107,6 +107,11 @@ class Backbone(nn.Module):
         """As ``read``, of the network without anything of a task's own: for methods that leave it as it is."""
         return self.read(x, 0)
 
+    @property
+    def depth(self) -> int:
+        """How many maps are read of one stream."""
+        return len(self.layers)
+
     def norms(self, task: int) -> list[nn.Module]:
         """Every norm of a task's stream but those of its gates."""
         return [norm.norms[task] for group in self.channels for norm in group.norms]

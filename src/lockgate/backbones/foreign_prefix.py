@@ -54,9 +54,9 @@ class Prefix:
 
 
 def find_prefix(module: nn.Module, own: list[str], example: Tensor, run: Run) -> Prefix | None:
-    """The frozen beginning of ``module``, whose ``own`` parts are of a task; None: there is none, or it does not hold.
+    """The frozen beginning of ``module``; None: there is none, or it does not hold.
 
-    The modules found are changed: they can be replayed.
+    ``own``: parts that are of a task, its head included. The modules found are changed: they can be replayed.
     """
     with torch.no_grad(), watched(module) as calls:
         features, _ = run(example, None)

@@ -176,7 +176,8 @@ class ClosedForm(Method):
         """What is kept; and that features are random, if they are."""
         random = "features are those of a network that was never trained: random, and frozen"
         notes = () if self.backbone.given else (random,)
-        return TaskReport(notes=notes, memory={"images": 0, "bytes": self.statistics.bytes})
+        kept = sum(part.bytes for part in self.modules() if isinstance(part, Statistics))
+        return TaskReport(notes=notes, memory={"images": 0, "bytes": kept})
 
 
 def _as_given(module: nn.Module, image_shape: tuple[int, int, int], config: ModelConfig, name: str) -> Backbone:

@@ -80,7 +80,7 @@ class ClassIncremental(CCGN):
         self.memory.requires_grad_(False)
         self.rehearsal.end_task()
         if self.readout is not None and len(self.heads) > 1:
-            self._fit_readout(self.readout)
+            _fit(self.readout, self)
 
     def predict(self, x: Tensor, task: int | None) -> Tensor:
         """Logits of ``task``'s classes; without a task, log-probabilities of all classes seen, by ``inference``."""
@@ -131,21 +131,6 @@ class ClassIncremental(CCGN):
         """What answers log p(t|x) when a task has ended: the read-out, or the paper's classifier."""
         return self.task_classifier if self.readout is None else self.readout
 
-    @torch.no_grad()
-    def _fit_readout(self, readout: ReadOut) -> None:
-        """All streams are sealed now: fit the read-out to what the memory has of all tasks."""
-        drawn = self.rehearsal.copies(IMAGES, generator(self.rehearsal.seed, "readout"))
-        device = self.input.mean.device
-        with evaluating(self), torch.autocast(device.type, enabled=False):
-            y = class_targets(self, drawn.examples, known=len(self.heads))
-            inputs = []  # on the CPU, which has room for them and knows float64
-            for x in torch.split(drawn.x, eval_batch(drawn.x.shape)):
-                streams = self.streams(x.to(device))
-                inputs.append(self.inputs_of(streams)[2].cpu())
-        readout.fit(torch.cat(inputs), y, drawn.image)
-        sizes = [stream.shape[1] - width for stream, width in zip(streams, feature_widths(self), strict=True)]
-        readout.inputs = torch.tensor(sizes, device=device)
-
     # -- the task classifier -----------------------------------------------------------------------------------------
 
     def add_task(self, classes: int) -> None:
@@ -179,6 +164,22 @@ class ClassIncremental(CCGN):
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""
         wanted = self.steps * count * distributed.world_size() or len(self.rehearsal.current)
         return self.rehearsal.pool(self.epoch, wanted)
+
+
+@torch.no_grad()
+def _fit(readout: ReadOut, learner: ClassIncremental) -> None:
+    """All streams are sealed now: fit the read-out to what the memory has of all tasks."""
+    drawn = learner.rehearsal.copies(IMAGES, generator(learner.rehearsal.seed, "readout"))
+    device = learner.input.mean.device
+    with evaluating(learner), torch.autocast(device.type, enabled=False):
+        y = class_targets(learner, drawn.examples, known=len(learner.heads))
+        inputs = []  # on the CPU, which has room for them and knows float64
+        for x in torch.split(drawn.x, eval_batch(drawn.x.shape)):
+            streams = learner.streams(x.to(device))
+            inputs.append(learner.inputs_of(streams)[2].cpu())
+    readout.fit(torch.cat(inputs), y, drawn.image)
+    sizes = [stream.shape[1] - width for stream, width in zip(streams, feature_widths(learner), strict=True)]
+    readout.inputs = torch.tensor(sizes, device=device)
 
 
 def feature_widths(network: MultiHeadNetwork) -> list[int]:

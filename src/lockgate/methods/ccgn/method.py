@@ -30,7 +30,7 @@ from lockgate.methods.ccgn.gating import deciding, gated_layers
 from lockgate.methods.ccgn.objective import objective
 from lockgate.methods.ccgn.options import CCGNOptions
 from lockgate.methods.ccgn.pruning import Moment, Pruning
-from lockgate.methods.ccgn.warmup import Warmup, is_annealing, sparsity_share, warmup_epochs
+from lockgate.methods.ccgn.warmup import Warmup, is_annealing, sparsity_share, steps_to_hold, warmup_epochs
 from lockgate.methods.protocols import TaskReport
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -93,7 +93,8 @@ class CCGN(Method):
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
         sparse = self.warmup.over(self.epoch, self.epochs)
-        at = Moment(self.step, len(batch.y), sparse, annealing, self._steps_to_hold(annealing))
+        ahead = 0 if annealing else steps_to_hold(self.options, self.step, self.steps, self.epochs)
+        at = Moment(self.step, len(batch.y), sparse, annealing, ahead)
         if self.training and self.pruning.update(list(self.gated.values()), task, at, self.budget):
             self.backbone.route([task])
         with deciding(self.backbone, task, annealing, noisy=not (annealing or self.warmup.quiet)):
@@ -109,13 +110,6 @@ class CCGN(Method):
         if self.training:
             self.budget.update(stream.gates)
         return {"class": class_loss, "sparsity": share * self.budget.loss(stream.gates)}
-
-    def _steps_to_hold(self, annealing: bool) -> int:
-        """Steps until a budget is to be kept; 0 from then on."""
-        if annealing or self.epoch == self.epochs - 1:
-            return 0
-        anneals = math.ceil(self.epochs * self.steps * (1 - self.options.anneal))
-        return max(1, min(anneals, (self.epochs - 1) * self.steps) - self.step)
 
     @property
     def first_selectable_epoch(self) -> int:

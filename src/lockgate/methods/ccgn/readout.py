@@ -52,7 +52,7 @@ def grid_of(layers: int) -> int:
 def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     """Features (B, F) of the stream of ``task`` on standardised images ``x``, and what is read of it, (B, n)."""
     features, maps = backbone.read(x, task)
-    grid = grid_of(len(maps))
+    grid = grid_of(backbone.depth)
     return features, torch.cat([root(pooled(h, grid)) for h in maps.values()], dim=1)
 
 

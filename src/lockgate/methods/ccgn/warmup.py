@@ -34,6 +34,15 @@ def is_annealing(options: CCGNOptions, progress: float) -> bool:
     return progress >= 1 - options.anneal
 
 
+def steps_to_hold(options: CCGNOptions, step: int, steps: int, epochs: int) -> int:
+    """Steps of a task (``steps`` in each of ``epochs``) until a budget is to be kept: when annealing begins, or the
+    last epoch; 0 from then on."""
+    last = (epochs - 1) * steps
+    if step >= last:
+        return 0
+    return max(1, min(math.ceil(epochs * steps * (1 - options.anneal)), last) - step)
+
+
 def warmup_epochs(options: CCGNOptions, epochs: int) -> int:
     """Of so many epochs of a task, those in which the sparsity objective takes no part, whatever is learnt.
 
