@@ -42,9 +42,13 @@ def test_it_runs_from_another_folder(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     venv.create(environment, with_pip=False)
     scripts = environment / ("Scripts" if sys.platform == "win32" else "bin")
-    (packages,) = environment.glob("lib/python*/site-packages") if scripts.name == "bin" else [environment / "Lib/site-packages"]
+    (packages,) = (
+        environment.glob("lib/python*/site-packages") if scripts.name == "bin" else [environment / "Lib/site-packages"]
+    )
     ours = [place for place in sys.path if place.endswith("site-packages")]
-    (packages / "dependencies.pth").write_text("\n".join(ours))  # their own .pth files, and so this checkout, are not read
+    (packages / "dependencies.pth").write_text(
+        "\n".join(ours)
+    )  # their own .pth files, and so this checkout, are not read
     pip = [sys.executable, "-m", "pip", "--python", scripts / "python", "--quiet", "--disable-pip-version-check"]
     _output(*pip, "install", "--no-deps", "--ignore-installed", "--no-compile", wheel, folder=tmp_path)
     empty = tmp_path / "empty"

@@ -44,7 +44,9 @@ def test_the_glossary_is_in_order_and_has_the_words_of_the_drawing_and_of_the_re
     rows = re.findall(r"^\| ([^|]+) \| [^|]", (TOP / "docs/glossary.md").read_text(), re.M)[1:]
     assert [row.lower().strip("`") for row in rows] == sorted(row.lower().strip("`") for row in rows)
     words = {word.strip("` ").lower() for row in rows for word in row.split(",")}
-    wanted = "gate lock seal stream head task audit probe promise filter budget capacity read-out relevance preset buffer"
+    wanted = (
+        "gate lock seal stream head task audit probe promise filter budget capacity read-out relevance preset buffer"
+    )
     assert not set(wanted.split()) - words
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ CLASSES = ["a", "b"]
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[tuple[str, str]]]]:
+def log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, str]]]:
     """By page, what was typed with what was printed."""
     folder = tmp_path_factory.mktemp("reader")
     for example in (TOP / "examples").glob("*.py"):
@@ -36,7 +35,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[tup
     with contextlib.chdir(folder):
         for page, smaller in MORE.items():
             done[page] = follow(TOP / page, _names(page), smaller)
-    yield done
+    return done
 
 
 def _names(page: str) -> dict[str, Any]:

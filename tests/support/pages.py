@@ -47,9 +47,8 @@ def follow(page: Path, names: dict[str, Any], more: Mapping[str, str] | None = N
     ``more`` replaces parts of the text, each of which must be there: a reader's images are more than a test's.
     """
     log = []
-    text = page.read_text()
-    for part, smaller in (more or {}).items():
-        assert part in text, part
+    absent = [part for part in more or {} if part not in page.read_text()]
+    assert not absent, absent
     for kind, block in blocks(page, "python", "sh"):
         for part, smaller in (more or {}).items():
             block = block.replace(part, smaller)
