@@ -139,9 +139,9 @@ class ClosedForm(Method):
     def _parts(self, examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:
         """Features and labels of this rank's share, a batch at a time, in full precision."""
         size, device = eval_batch(self.image_shape), self.input.mean.device
-        mirrored = self.augment.of_task().random_flip
-        for start in range(size * distributed.rank(), len(examples), size * distributed.world_size()):
-            x, y, _ = examples.batch(slice(start, start + size))
+        mirrored, world = self.augment.of_task().random_flip, distributed.world_size()
+        for index in torch.arange(distributed.rank(), len(examples), world).split(size):
+            x, y, _ = examples.batch(index)
             x = x.to(device)
             for seen in (x, x.flip(3)) if mirrored else (x,):
                 yield self.features(seen), y
