@@ -38,6 +38,13 @@ class DataConfig:
 
     image_size: int = option(32, "Side in pixels that `folder` and `imagenet50` images are resized to.", ge=4)
     greyscale: bool = option(False, "Read `folder` images as one channel instead of three.")
+    resize: Literal["stretch", "crop"] = option(
+        "stretch", "Make a picture a square by stretching all of it, or by cutting out its middle (larger photos)."
+    )
+    background: int = option(255, "Grey level on which transparent pixels are laid: 0 black, 255 white.", ge=0, le=255)
+    in_memory: int = option(
+        4096, "MiB that images of a split may take in memory; more are decoded once, into a file that is mapped.", ge=0
+    )
     wnids: tuple[str, ...] = option((), "ILSVRC class ids of `imagenet50`; empty: a seeded choice of 50.")
     class_seed: int = option(0, "Seed of that choice, and of `synthetic` images.", ge=0)
     synthetic_classes: int = option(10, "Number of classes of `synthetic`.", ge=2)
@@ -131,7 +138,20 @@ class AugmentConfig:
     random_affine: float = option(
         0.0, "Turn, stretch and shear each image by up to this share; 0.15: 9 degrees, 15 %.", ge=0, lt=1
     )
+    random_crop: float = option(
+        0.0,
+        "Cut out a part of each image, at most this share less of its area and of proportions 3:4 to 4:3, and enlarge "
+        "it again; 0.92 on ImageNet, 0.5 for few photos.",
+        ge=0,
+        lt=1,
+    )
     random_flip: bool = option(False, "Mirror images left to right, half of the time.")
+    brightness: float = option(0.0, "Make images darker or brighter by up to this share.", ge=0, lt=1)
+    contrast: float = option(0.0, "Change contrast by up to this share.", ge=0, lt=1)
+    saturation: float = option(0.0, "Change how strong colours are by up to this share; 1: down to grey.", ge=0, le=1)
+    colour_images: Literal["all", "rehearsed"] = option(
+        "all", "Which images vary in these three: those that vary, or of them only those that are rehearsed."
+    )
     images: Literal["all", "rehearsed"] = option(
         "all", "Which images vary: all, or only those that a task classifier is rehearsed on."
     )
@@ -139,7 +159,21 @@ class AugmentConfig:
     @property
     def active(self) -> bool:
         """Whether anything varies."""
-        return self.random_translate > 0 or self.random_affine > 0 or self.random_flip
+        moves = self.random_translate or self.random_affine or self.random_crop or self.random_flip
+        return bool(moves or self.photometric)
+
+    @property
+    def photometric(self) -> bool:
+        """Whether brightness or colours vary."""
+        return bool(self.brightness or self.contrast or self.saturation)
+
+    def of_task(self) -> AugmentConfig:
+        """How a task's own images vary."""
+        if self.images == "rehearsed":
+            return AugmentConfig()
+        if self.colour_images == "rehearsed":
+            return dataclasses.replace(self, brightness=0.0, contrast=0.0, saturation=0.0)
+        return self
 
 
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]

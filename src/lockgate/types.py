@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled images in RAM, indexed by batch: one gather a step, no per-sample work."""
+    """Labelled images, indexed by batch: one gather a step, no per-sample work. In RAM, or in sub-classes elsewhere."""
 
     x: Tensor  # (N, C, H, W) uint8
     y: Tensor  # (N,) int64, label within its task
@@ -38,6 +39,20 @@ class Examples:
     def batch(self, index: Tensor | slice) -> Batch:
         """The examples at ``index`` as a Batch."""
         return Batch(self.x[index], self.y[index], self.task[index])
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(C, H, W)."""
+        channels, height, width = self.x.shape[1:]
+        return channels, height, width
+
+    def take(self, mask: Tensor) -> Examples:
+        """The examples where ``mask`` (N,) is true."""
+        return Examples(self.x[mask], self.y[mask], self.task[mask])
+
+    def parts(self, size: int) -> Iterator[Tensor]:
+        """The images in order, ``size`` at a time."""
+        return (self.batch(slice(start, start + size)).x for start in range(0, len(self), size))
 
     @staticmethod
     def union(parts: list[Examples]) -> Examples:

@@ -11,6 +11,7 @@ from tests.support import folders
 
 from lockgate.app.trained import open_trained
 from lockgate.config import DataConfig, Experiment, ModelConfig, OptimConfig
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.errors import DataError
 from lockgate.runs.run import run
 
@@ -35,7 +36,7 @@ def test_a_run_answers_where_its_data_are_not(tmp_path: Path) -> None:
         tasks=2,
         epochs=1,
         data_dir=str(data),
-        data=DataConfig(image_size=8, greyscale=True),
+        data=DataConfig(image_size=8, greyscale=True, resize="crop", background=9),
         model=ModelConfig(width=8),
         optim=OptimConfig(batch_size=8),
     )
@@ -46,6 +47,9 @@ def test_a_run_answers_where_its_data_are_not(tmp_path: Path) -> None:
     alone = open_trained(tmp_path / "run")
     assert alone.classes == (("a", "b"), ("c", "d"))
     assert alone.ask(images) == answers
+    assert alone.preprocessing == Preprocessing(8, greyscale=True, resize="crop", background=9), (
+        "pictures are prepared as those it learnt from"
+    )
     with pytest.raises(DataError):
         _ = alone.tests
 

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from tests.support.folders import images, write
 
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.task_images import ArrayImages, FolderImages, ImageStats, as_pixels, fitted
 from lockgate.errors import DataError
 
@@ -17,7 +18,7 @@ def test_a_folder_is_surveyed_and_read_in_the_order_of_names(tmp_path: Path) -> 
     task_images = FolderImages(write(tmp_path / "pets", {"dog": 2, "cat": 3}))
     assert task_images.classes == ("cat", "dog")
     assert task_images.stats() == ImageStats(8, True)
-    read = task_images.read(8, True)
+    read = task_images.read(Preprocessing(8, greyscale=True))
     assert read.y.tolist() == [0, 0, 0, 1, 1]
     assert np.array_equal(read.x[:, 0], np.concatenate([images("cat", 3), images("dog", 2)]))
 
@@ -36,7 +37,7 @@ def test_every_bad_image_is_named(tmp_path: Path) -> None:
     task_images = FolderImages(folder)
     assert task_images.stats().side == 8
     with pytest.raises(DataError) as caught:
-        task_images.read(8, True)
+        task_images.read(Preprocessing(8, greyscale=True))
     assert "notes.png" in str(caught.value)
     assert "half.png" in str(caught.value)
 
@@ -90,8 +91,8 @@ def test_arrays_are_resized_like_files(tmp_path: Path) -> None:
     for i, image in enumerate(colour):
         Image.fromarray(image).save(tmp_path / "all" / "thing" / f"{i}.png")
     for grey in (False, True):
-        files = FolderImages(tmp_path / "all").read(4, grey)
-        assert np.array_equal(fitted(as_pixels(colour), 4, grey), files.x)
+        files = FolderImages(tmp_path / "all").read(Preprocessing(4, greyscale=grey))
+        assert np.array_equal(fitted(as_pixels(colour), Preprocessing(4, greyscale=grey)), files.x)
 
 
 def test_labels_are_numbers_or_text_one_an_image() -> None:

@@ -26,15 +26,25 @@ def test_images_are_standardised_by_channel(channels):
     x = torch.randint(0, 200, (7, channels, 5, 4), dtype=torch.uint8)
     part = Standardise(channels)
     assert torch.allclose(part(x), x.float() / 255)
-    part.fit(x)
+    part.fit(torch.split(x, 3))
     a = x.numpy().astype(np.float64) / 255
     truth = (a - a.mean((0, 2, 3), keepdims=True)) / a.std((0, 2, 3), keepdims=True, ddof=1)
     assert np.allclose(part(x).numpy(), truth, atol=1e-5)
 
 
+def test_counting_pixels_gives_the_bits_that_earlier_versions_had():
+    for seed in range(20):
+        x = torch.randint(0, 256, (9, 3, 11, 7), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+        part = Standardise(3)
+        part.fit(torch.split(x, 4))
+        std, mean = torch.std_mean(x.transpose(0, 1).flatten(1).double() / 255, dim=1)
+        assert torch.equal(part.mean.flatten(), mean.float())
+        assert torch.equal(part.std.flatten(), std.float())
+
+
 def test_a_constant_channel_stays_finite():
     part = Standardise(1)
-    part.fit(torch.full((3, 1, 2, 2), 7, dtype=torch.uint8))
+    part.fit([torch.full((3, 1, 2, 2), 7, dtype=torch.uint8)])
     assert torch.isfinite(part(torch.full((1, 1, 2, 2), 200, dtype=torch.uint8))).all()
 
 

@@ -25,12 +25,12 @@ from lockgate.scenario import join
 
 PROTOCOLS = {
     Restorable: set(METHODS),
-    Auditable: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat"},
+    Auditable: set(tiny.AUDITED),
     HasGates: {"ccgn", "ccgn-episodic", "ccgn-generative"},
     SeveralAnswers: {"ccgn-episodic", "ccgn-generative", "icarl"},
     ParallelStreams: {"ccgn-episodic", "ccgn-generative"},
     FindsTask: {"ccgn-episodic", "ccgn-generative"},
-    Reports: {"ccgn", "ccgn-episodic", "ccgn-generative", "hat", "dgm", "icarl"},
+    Reports: {*tiny.AUDITED, "dgm", "icarl"},
 }
 KEEPS = {
     "agem",
@@ -44,6 +44,7 @@ KEEPS = {
     "full-replay",
     "gdumb",
     "icarl",
+    *tiny.CLOSED_FORM,
 }
 
 
@@ -58,6 +59,14 @@ def test_memory_is_counted_for_those_that_keep_something(method):
     learner, scenario = tiny.world(method)
     learner.begin_task(join(scenario.tasks) if learner.joint else scenario.tasks[0])
     assert (memory_use(learner) is not None) == (method in KEEPS)
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_before_any_task_nothing_is_taken_and_no_image_kept(method):
+    learner, _ = tiny.world(method)
+    report = report_of(learner)
+    assert sum(layer.used for layer in report.capacity) == 0
+    assert (memory_use(learner) or {"images": 0})["images"] == 0
 
 
 def test_what_does_not_report_has_nothing_to_say():

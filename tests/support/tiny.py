@@ -17,7 +17,9 @@ from lockgate.testing import tiny_experiment
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
-AUDITED = (*GATED, "hat")
+CLOSED_FORM = ("ncm", "slda", "ranpac")
+"""Methods that learn without steps."""
+AUDITED = (*GATED, "hat", *CLOSED_FORM)
 """Methods that promise that past answers never change."""
 
 # Half of the gates start shut, so that one epoch on forty images locks some filters and leaves some free.
@@ -34,6 +36,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "icarl": {"buffer": 20},
     "agem": {"buffer": 20},
     "gdumb": {"buffer": 60},
+    "ranpac": {"projections": 40},
     "er": {"buffer": 20},
     "er-ace": {"buffer": 20},
     "der++": {"buffer": 20},

@@ -155,7 +155,7 @@ class ContinualClassifier(Estimator):
     def predict_proba(self, images: Images, task: str | int | None = None) -> npt.NDArray[np.float32]:
         """The probability of each class for each image, (N, classes); zero outside ``task``, if one is given."""
         model, trained = self._open().known()
-        x = torch.from_numpy(fitted(as_pixels(as_array(images)), trained.image_size, trained.greyscale))
+        x = torch.from_numpy(fitted(as_pixels(as_array(images)), trained.preprocessing))
         with threads(model.experiment.runtime.threads):
             found: npt.NDArray[np.float32] = trained.probabilities(
                 x, None if task is None else trained.task_id(task)

@@ -12,6 +12,7 @@ import torch
 from lockgate.app import auto_config
 from lockgate.app.auto_config import UserSettings
 from lockgate.app.model_dir import Model, ModelFolder, TaskInfo, is_model, learn_task, read_model
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.task_images import TaskImages
 from lockgate.errors import ConfigError, DataError, RunFolderError
 
@@ -47,7 +48,7 @@ def learn(
         else:
             experiment = auto_config.first(settings, task_images.stats(), torch.get_num_threads())
         _refuse_known(model, task_images, name, experiment.method == auto_config.METHOD_OF_MEMORY["none"])
-        data = task_images.read(experiment.data.image_size, experiment.data.greyscale)
+        data = task_images.read(Preprocessing.of(experiment.data))
         counts = tuple(np.bincount(data.y, minlength=len(task_images.classes)).tolist())
         share = experiment.scenario.held_out
         schedule = auto_config.for_task(experiment, settings, round(len(data.y) * (1 - share) ** 2))

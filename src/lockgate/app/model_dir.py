@@ -209,6 +209,6 @@ def _digest(experiment: Experiment, data: Arrays, new: TaskInfo, probes: int) ->
     """SHA-256 of everything that decides what a task comes to."""
     description = {**experiment.to_dict(), "runtime": None, "task": asdict(new), "probes": probes}
     sha = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
-    sha.update(data.x.tobytes())
+    sha.update(data.x.reshape(-1).data)
     sha.update(data.y.tobytes())
     return sha.hexdigest()

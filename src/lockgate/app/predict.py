@@ -39,7 +39,7 @@ def look(trained: Trained, paths: Sequence[Path], task: str | None, top: int) ->
 
 
 def _look(trained: Trained, files: Sequence[Path], task: int | None, top: int) -> Iterator[Prediction]:
-    read = [try_image(file, trained.image_size, trained.greyscale) for file in files]
+    read = [try_image(file, trained.preprocessing) for file in files]
     good = [image for image in read if not isinstance(image, DataError)]
     answers = iter(trained.ask(torch.from_numpy(np.stack(good)), task, top) if good else [])
     for file, image in zip(files, read, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from lockgate.app.model_dir import Model, is_model, read_model
+from lockgate.config import DataConfig
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.errors import UnknownNameError
 from lockgate.methods.base import Method
 from lockgate.registry import near_matches
@@ -19,7 +21,7 @@ from lockgate.runs.build import build_scenario
 from lockgate.runs.loading import load_alone
 from lockgate.runs.objects import NOTHING, Objects
 from lockgate.training.device import prepare_process
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Examples
 
 
@@ -41,6 +43,8 @@ class Trained:
     classes: tuple[tuple[str, ...], ...]
     """For every task, the names of its classes in the order of its local labels."""
     find_tests: Callable[[], tuple[Examples, ...]]
+    data: DataConfig = field(default_factory=DataConfig)
+    """How pictures became what it learnt from."""
 
     @functools.cached_property
     def tests(self) -> tuple[Examples, ...]:
@@ -66,6 +70,11 @@ class Trained:
     def greyscale(self) -> bool:
         """Whether it looks at one channel."""
         return self.learner.image_shape[0] == 1
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What is done to a picture before it is looked at: as to those that were learnt from."""
+        return Preprocessing.of(replace(self.data, image_size=self.image_size, greyscale=self.greyscale))
 
     def task_id(self, name: str | int) -> int:
         """The number of the task called ``name``; a number that no task is called counts from 0."""
@@ -95,7 +104,8 @@ class Trained:
         self.learner.eval()
         device = self.learner.input.mean.device
         x = x.clone(memory_format=torch.contiguous_format)  # strides choose kernels: same pixels, same bits
-        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, EVAL_BATCH)]
+        size = eval_batch(x.shape)
+        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, size)]
         found = torch.cat(parts)
         if task is None:
             return found
@@ -126,11 +136,13 @@ def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
     names = [" ".join(names) for names in classes]
     if len(set(names)) < len(names):  # tasks that share their classes
         names = [f"{name} ({t})" for t, name in enumerate(names)]
-    return Trained(learner.eval(), tuple(names), classes, tests)
+    return Trained(learner.eval(), tuple(names), classes, tests, experiment.data)
 
 
 def trained_model(model: Model) -> Trained:
     """The learner of a model that has been read: of the same end of a task, whatever has ended since."""
     prepare_process(model.experiment)
     names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
-    return Trained(model.learner(), names, classes, lambda: tuple(task.test for task in model.probed()))
+    return Trained(
+        model.learner(), names, classes, lambda: tuple(task.test for task in model.probed()), model.experiment.data
+    )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.preprocessing import Preprocessing
 
-PREPROCESSING = Preprocessing(224, (127 / 255,) * 3, (128 / 255,) * 3)
+PREPROCESSING = Preprocessing(224, (127 / 255,) * 3, (128 / 255,) * 3, resize="crop")
 STEM, LAST, CLASSES = 32, 1280, 1000
 BLOCKS = (  # repeats, kernel, stride of the first, expansion, channels
     (1, 3, 1, 1, 16),

@@ -35,6 +35,8 @@ from lockgate.layers.slots import Pass, SlotMap, SlotNorm, running
 class ForeignBackbone(Backbone):
     """A network that somebody else wrote, changed in place. See the top of this file."""
 
+    given = True
+
     def __init__(
         self,
         module: nn.Module,
@@ -111,9 +113,12 @@ class ForeignBackbone(Backbone):
         """
         stream, maps = self._run(x, task, self._own_blocks())
         if task == 0:
-            trunk, given = self._run(x, None, self.found.blocks)
-            shared = {f"trunk.{name}": value for name, value in given.items()}
-            maps = {**shared, "trunk.features": trunk.features, **maps}
+            maps = {**{f"trunk.{name}": value for name, value in self.read_given(x)[1].items()}, **maps}
+        return stream.features, {**maps, "features": stream.features}
+
+    def read_given(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Features of the network as it was given, and the outputs of its blocks."""
+        stream, maps = self._run(x, None, self.found.blocks)
         return stream.features, {**maps, "features": stream.features}
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ def _timm(package: Any, name: str, channels: int, config: ModelConfig) -> nn.Mod
     with user_code(f"Making the network 'timm:{name}'"):
         network: nn.Module = package.create_model(name, in_chans=channels, pretrained=config.weights == HUB)
     data = package.data.resolve_data_config({}, model=network)
-    network.preprocessing = Preprocessing(data["input_size"][-1], tuple(data["mean"]), tuple(data["std"]))  # type: ignore[assignment]
+    network.preprocessing = replace(  # type: ignore[assignment]
+        IMAGENET, size=data["input_size"][-1], mean=tuple(data["mean"]), std=tuple(data["std"])
+    )
     return network
 
 
@@ -87,7 +90,7 @@ def _image_processor(folder: Path) -> Preprocessing | None:
         size = told.get("crop_size", told.get("size", IMAGENET.size))
         side = size if isinstance(size, int) else next(iter(size.values()))
         mean, std = told.get("image_mean", IMAGENET.mean), told.get("image_std", IMAGENET.std)
-        return Preprocessing(int(side), tuple(map(float, mean)), tuple(map(float, std)))
+        return replace(IMAGENET, size=int(side), mean=tuple(map(float, mean)), std=tuple(map(float, std)))
     except (ValueError, TypeError, StopIteration, AttributeError) as error:
         raise ConfigError(
             [f"{file} says nothing about images that can be read ({error}). Mend or remove it."]

@@ -7,6 +7,7 @@ from pathlib import Path
 from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
 from lockgate.data.images import class_folders, image_files, read_split
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
 
@@ -22,19 +23,18 @@ def size(data_dir: Path | None, config: DataConfig) -> DataSize:
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:
-    """The images under ``data_dir`` (or LOCKGATE_DATA), resized to ``config.image_size``; classes sorted by name."""
+    """The images under ``data_dir`` (or LOCKGATE_DATA), as ``config`` wants them; classes sorted by name."""
     base = _base(data_dir)
     train, test = base / "train", base / "test"
     _require(train)
-    classes = _classes(train)
+    classes, how = _classes(train), Preprocessing.of(config)
 
     def read_test() -> Arrays:
         _require(test)
         _check_same(classes, class_folders(test), train, test)
-        return read_split(test, classes, config.image_size, config.greyscale)
+        return read_split(test, classes, how, config.in_memory)
 
-    learnt = read_split(train, classes, config.image_size, config.greyscale)
-    return Dataset("folder", tuple(classes), learnt, UnreadArrays(read_test))
+    return Dataset("folder", tuple(classes), read_split(train, classes, how, config.in_memory), UnreadArrays(read_test))
 
 
 def _base(data_dir: Path | None) -> Path:

@@ -6,6 +6,7 @@ Which fifty is up to you: ``wnids`` names them, else ``class_seed`` chooses. Num
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
 from lockgate.data.images import class_folders, read_split
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
 
@@ -35,21 +37,21 @@ def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     """The chosen classes as (N, 3, size, size); ``val`` is the test split. ``config.wnids`` sets the label order."""
     root = _root(base_folder(data_dir))
     train, val = root / "train", root / "val"
-    wnids = _choose(train, config)
+    wnids, how = _choose(train, config), Preprocessing.of(replace(config, greyscale=False))
 
     def read_val() -> Arrays:
-        return _read_split(val, wnids, config.image_size)
+        return _read_split(val, wnids, how, config.in_memory)
 
-    return Dataset("imagenet50", wnids, _read_split(train, wnids, config.image_size), UnreadArrays(read_val))
+    return Dataset("imagenet50", wnids, _read_split(train, wnids, how, config.in_memory), UnreadArrays(read_val))
 
 
-def _read_split(split: Path, wnids: tuple[str, ...], size: int) -> Arrays:
+def _read_split(split: Path, wnids: tuple[str, ...], how: Preprocessing, in_memory: int) -> Arrays:
     absent = [wnid for wnid in wnids if not (split / wnid).is_dir()]
     if absent:
         # The official validation set is one flat folder of 50,000 files; say so rather than "missing".
         flat = " It holds images directly: sort them into one folder per wnid." if any(split.glob("*.JPEG")) else ""
         raise DataError(f"{split} lacks the class folders {', '.join(absent)}.{flat} {REMEDY}")
-    return read_split(split, wnids, size)
+    return read_split(split, wnids, how, in_memory)
 
 
 def _root(base: Path | None) -> Path:

@@ -1,12 +1,12 @@
 """Files of images to arrays: shared by `folder`, `imagenet50` and `tiny_imagenet`.
 
-Each whole image is resized to a square with Pillow's BOX filter (the mean of the pixels under each new one), as in
-downsampled ImageNet (Chrabaszcz et al., 2017). No cropping, no rotation by EXIF, no blending of transparency.
+What is done to each image is in ``preprocessing.py``.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,15 +18,19 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays
+from lockgate.data.cache import cache_file, mapped, open_cache, write_cache
+from lockgate.data.preprocessing import Pixels, Preprocessing
 from lockgate.errors import DataError
 
 LITTER = {"thumbs.db", "desktop.ini"}  # what Windows leaves behind; files with a leading dot are passed over as well
 MANY = 1000  # from this many files on, a progress bar is worth its line
 COMMON = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # decoded by Pillow itself: for others it may start other programs
 MOST_TOLD = 10  # bad images named in one error
+BLOCK = 512  # files that are decoded at a time
+IN_MEMORY = DataConfig.in_memory
 
-Pixels = npt.NDArray[np.uint8]  # (C, H, W)
 Images = npt.NDArray[np.uint8]  # (N, C, H, W)
 
 
@@ -45,68 +49,82 @@ def _is_text(name: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def read_split(split: Path, classes: Sequence[str], size: int, greyscale: bool = False) -> Arrays:
+def read_split(split: Path, classes: Sequence[str], how: Preprocessing, in_memory: int = IN_MEMORY) -> Arrays:
     """All images of ``split/<class>/``, labelled by the position of their class, in the order of their names."""
     files, labels = [], []
     for label, name in enumerate(classes):
         found = image_files(split / name)
         files += found
         labels += [label] * len(found)
-    return Arrays(read_files(files, size, greyscale, str(split)), np.array(labels, np.int64))
+    return Arrays(read_files(files, how, str(split), in_memory), np.array(labels, np.int64))
 
 
-def read_files(files: Sequence[Path], size: int, greyscale: bool = False, what: str = "images") -> Images:
-    """Image files as (N, C, size, size), or an error that names every bad one; ``what`` is shown as progress."""
-    x = np.empty((len(files), 1 if greyscale else 3, size, size), np.uint8)
+def read_files(files: Sequence[Path], how: Preprocessing, what: str = "images", in_memory: int = IN_MEMORY) -> Images:
+    """Image files as (N, C, H, W), or an error that names every bad one; ``what`` is shown as progress.
+
+    More than ``in_memory`` MiB are not held in memory but in a file that is mapped (``cache.py``).
+    """
+    shape = (len(files), *how.shape)
+    if math.prod(shape) <= in_memory * 2**20:
+        x = np.empty(shape, np.uint8)
+        for i, image in enumerate(_read_all(files, how, f"Reading {what}")):
+            if image is not None:
+                x[i] = image
+        return x
+    file = cache_file(files, how)
+    kept = open_cache(file, shape)
+    if kept is None:
+        write_cache(file, _read_all(files, how, f"Reading {what} into {file}"), shape)
+        kept = mapped(file, shape)
+    return kept
+
+
+def _read_all(files: Sequence[Path], how: Preprocessing, what: str) -> Iterator[Pixels | None]:
+    """Every image in order, None for a bad one; at the end, an error that names them."""
     bad: list[DataError] = []
     # Threads help because Pillow decodes outside the interpreter's lock; map() keeps the order.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        images = pool.map(lambda path: try_image(path, size, greyscale), files)
-        for i, image in enumerate(_progress(images, f"Reading {what}", len(files))):
+        # In blocks, so that what is decoded does not pile up before it is taken.
+        blocks = (files[start : start + BLOCK] for start in range(0, len(files), BLOCK))
+        images = (image for block in blocks for image in pool.map(lambda path: try_image(path, how), block))
+        for image in _progress(images, what, len(files)):
             if isinstance(image, DataError):
                 bad.append(image)
+                yield None
             else:
-                x[i] = image
+                yield image
     if bad:
         more = f"\n({len(bad) - MOST_TOLD} more cannot be read either.)" if len(bad) > MOST_TOLD else ""
         raise DataError("\n".join(str(error) for error in bad[:MOST_TOLD]) + more) from bad[0]
-    return x
 
 
-def try_image(path: Path, size: int, greyscale: bool = False) -> Pixels | DataError:
-    """One image as (C, size, size), or why there is none: to go on with the others."""
+def try_image(path: Path, how: Preprocessing) -> Pixels | DataError:
+    """One image as (C, H, W), or why there is none: to go on with the others."""
     try:
-        return read_image(path, size, greyscale)
+        return read_image(path, how)
     except DataError as error:
         return error
 
 
-def read_image(path: Path, size: int, greyscale: bool = False) -> Pixels:
-    """One image file as (C, size, size)."""
+def read_image(path: Path, how: Preprocessing) -> Pixels:
+    """One image file as (C, H, W)."""
     with _told_by_name(str(path)), Image.open(path) as image:
-        return _square(str(path), image, size, greyscale)
+        return _pixels(str(path), image, how)
 
 
-def decode_image(data: bytes, name: str, size: int, greyscale: bool = False) -> Pixels:
-    """The bytes of one image file from a stranger as (C, size, size); ``name`` is what errors call it."""
+def decode_image(data: bytes, name: str, how: Preprocessing) -> Pixels:
+    """The bytes of one image file from a stranger as (C, H, W); ``name`` is what errors call it."""
     with _told_by_name(name):
         try:
             opened = Image.open(io.BytesIO(data), formats=COMMON)
         except UnidentifiedImageError as error:  # Pillow's words are about an object in memory
             raise DataError(f"{name} is not an image of a kind that is read here; wanted {_kinds()}.") from error
         with opened as image:
-            return _square(name, image, size, greyscale)
+            return _pixels(name, image, how)
 
 
 def _kinds() -> str:
     return ", ".join(COMMON[:-1]) + f" or {COMMON[-1]}"
-
-
-def resize(image: Image.Image, size: int, greyscale: bool) -> Pixels:
-    """An image, resized to a square: (C, size, size)."""
-    square = image.convert("L" if greyscale else "RGB").resize((size, size), Image.Resampling.BOX)
-    pixels = np.asarray(square, np.uint8)
-    return pixels[None] if greyscale else pixels.transpose(2, 0, 1)
 
 
 @contextmanager
@@ -122,9 +140,9 @@ def _told_by_name(name: str) -> Iterator[None]:
         raise DataError(f"Cannot read the image {name}: {error}. Repair it, or remove it.") from error
 
 
-def _square(name: str, image: Image.Image, size: int, greyscale: bool) -> Pixels:
+def _pixels(name: str, image: Image.Image, how: Preprocessing) -> Pixels:
     _refuse(name, image)
-    return resize(image, size, greyscale)
+    return how(image)
 
 
 def _refuse(name: str, image: Image.Image) -> None:

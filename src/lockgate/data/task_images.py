@@ -1,7 +1,7 @@
 """Images that a user brings for one more task: looked at first, then read at the size the model works at.
 
 A task comes as a folder with one sub-folder per class, or as an array with its labels. Both are resized to squares
-by the same rule (``data/images.py``).
+by the same rule (``data/preprocessing.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from lockgate.data.arrays import Arrays
-from lockgate.data.images import class_folders, image_files, read_split, resize
+from lockgate.data.images import class_folders, image_files, read_split
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.errors import DataError
 
 GREY = {"1", "L", "LA"}  # modes of Pillow
@@ -46,8 +47,8 @@ class TaskImages(Protocol):
     def stats(self) -> ImageStats:
         """Look at the images without decoding more than is needed."""
 
-    def read(self, size: int, greyscale: bool) -> Arrays:
-        """All images at ``size``."""
+    def read(self, how: Preprocessing) -> Arrays:
+        """All images as squares."""
 
 
 class FolderImages:
@@ -77,9 +78,9 @@ class FolderImages:
                     continue
         return ImageStats(int(np.median(sides)) if sides else 1, bool(modes) and modes <= GREY)
 
-    def read(self, size: int, greyscale: bool) -> Arrays:
+    def read(self, how: Preprocessing) -> Arrays:
         """All images, resized to squares; every bad one is named."""
-        return read_split(self.folder, self.classes, size, greyscale)
+        return read_split(self.folder, self.classes, how)
 
 
 class ArrayImages:
@@ -106,9 +107,9 @@ class ArrayImages:
         """The array says it all."""
         return ImageStats(min(self.x.shape[1:3]), self.x.shape[3] == 1)
 
-    def read(self, size: int, greyscale: bool) -> Arrays:
+    def read(self, how: Preprocessing) -> Arrays:
         """All images, resized to squares."""
-        return Arrays(fitted(self.x, size, greyscale), self.y)
+        return Arrays(fitted(self.x, how), self.y)
 
 
 def as_pixels(images: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
@@ -146,10 +147,10 @@ def as_pixels(images: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
     return np.rint(images.astype(np.float64) * (255.0 / top)).astype(np.uint8)
 
 
-def fitted(pixels: npt.NDArray[np.uint8], size: int, greyscale: bool) -> npt.NDArray[np.uint8]:
-    """Images (N, H, W, C) as (N, C, size, size), resized like files."""
-    channels = 1 if greyscale else 3
-    if pixels.shape[1:] == (size, size, channels):
+def fitted(pixels: npt.NDArray[np.uint8], how: Preprocessing) -> npt.NDArray[np.uint8]:
+    """Images (N, H, W, C) as (N, C, H, W), resized like files."""
+    channels, height, width = how.shape
+    if pixels.shape[1:] == (height, width, channels):
         return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
     images = (Image.fromarray(p[..., 0] if p.shape[2] == 1 else p) for p in pixels)
-    return np.stack([resize(image, size, greyscale) for image in images])
+    return np.stack([how(image) for image in images])

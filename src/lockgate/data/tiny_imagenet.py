@@ -18,6 +18,7 @@ import numpy as np
 from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
 from lockgate.data.images import image_files, read_files
+from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.source import ENVIRONMENT, base_folder
 from lockgate.errors import DataError
 
@@ -76,7 +77,7 @@ def _train(root: Path, wnids: Sequence[str]) -> Arrays:
         found = image_files(root / "train" / wnid / "images")
         files += found
         labels += [label] * len(found)
-    return Arrays(read_files(files, SIDE, what=str(root / "train")), np.array(labels, np.int64))
+    return Arrays(read_files(files, Preprocessing(SIDE), what=str(root / "train")), np.array(labels, np.int64))
 
 
 def _val(root: Path, wnids: Sequence[str]) -> Arrays:
@@ -95,4 +96,4 @@ def _val(root: Path, wnids: Sequence[str]) -> Arrays:
         labels.append(position[wnid])
     if not files:
         raise DataError(f"{path} names no image. {REMEDY}")
-    return Arrays(read_files(files, SIDE, what=str(root / "val")), np.array(labels, np.int64))
+    return Arrays(read_files(files, Preprocessing(SIDE), what=str(root / "val")), np.array(labels, np.int64))

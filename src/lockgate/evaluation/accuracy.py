@@ -12,22 +12,25 @@ from torch import Tensor
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import ParallelStreams, SeveralAnswers
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Examples, Task
 
 Matrix = list[list[float]]
 
 
 @torch.no_grad()
-def accuracy(learner: Method, examples: Examples, task: int) -> float:
-    """Share of ``examples`` classified right, the task given."""
+def predictions(learner: Method, examples: Examples, task: int) -> Tensor:
+    """The class of ``task`` that ``learner`` sees in each of ``examples``, (N,)."""
     learner.eval()
     device = learner.input.mean.device
-    right = 0
-    for start in range(0, len(examples), EVAL_BATCH):
-        x, y, _ = examples.batch(slice(start, start + EVAL_BATCH))
-        right += int((learner.predict(x.to(device), task).argmax(1).cpu() == y).sum())
-    return right / len(examples)
+    size = eval_batch(learner.image_shape)
+    parts = (examples.batch(slice(start, start + size)).x for start in range(0, len(examples), size))
+    return torch.cat([learner.predict(x.to(device), task).argmax(1).cpu() for x in parts])
+
+
+def accuracy(learner: Method, examples: Examples, task: int) -> float:
+    """Share of ``examples`` classified right, the task given."""
+    return int((predictions(learner, examples, task) == examples.y).sum()) / len(examples)
 
 
 def inference_of(learner: Method) -> str:
@@ -72,7 +75,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
     found: list[float] = []
     rows: dict[str, list[float]] = {}
     class_found: dict[str, list[float]] = {}
-    offset = 0
+    offset, size = 0, eval_batch(learner.image_shape)
     for task in tasks:
         right: dict[str, int] = {}
         in_class: dict[str, int] = {}
@@ -80,8 +83,8 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
         known = (
             features.of(learner, range(len(learner.heads)), task) if features and task.audit_images is task.test else []
         )
-        for start in range(0, len(task.test), EVAL_BATCH):
-            part = slice(start, start + EVAL_BATCH)
+        for start in range(0, len(task.test), size):
+            part = slice(start, start + size)
             x, y, _ = task.test.batch(part)
             if known and isinstance(learner, ParallelStreams):
                 answers = learner.answers_from([stream[part].to(device) for stream in known])

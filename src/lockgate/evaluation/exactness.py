@@ -13,7 +13,7 @@ from torch import Tensor
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import Auditable
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Task
 
 Promise = dict[str, Any]
@@ -75,9 +75,8 @@ def logits(learner: Method, task: Task) -> Tensor:
     """Logits (N, classes) of a task's promised images, the task given. Batches are fixed: kernels depend on them."""
     learner.eval()
     device = learner.input.mean.device
-    return torch.cat(
-        [learner.predict(x.to(device), task.id).cpu() for x in torch.split(task.audit_images.x, EVAL_BATCH)]
-    )
+    images = task.audit_images.parts(eval_batch(learner.image_shape))
+    return torch.cat([learner.predict(x.to(device), task.id).cpu() for x in images])
 
 
 def stream_digests(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import ParallelStreams
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Task
 
 LIMIT = 2**30
@@ -50,7 +50,8 @@ class StreamFeatures:
             return []
         learner.eval()
         device = learner.input.mean.device
-        batches = [learner.streams(x.to(device), streams) for x in torch.split(images.audit_images.x, EVAL_BATCH)]
+        parts = images.audit_images.parts(eval_batch(learner.image_shape))
+        batches = [learner.streams(x.to(device), streams) for x in parts]
         return [torch.cat([part.cpu() for part in parts]) for parts in zip(*batches, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""2x2 max pooling."""
+"""2x2 max pooling, and pooling to a grid."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ def max_pool(h: Tensor) -> Tensor:
     height, width = h.shape[2] // 2 * 2, h.shape[3] // 2 * 2  # a last odd row or column is left out
     rows = torch.maximum(h[:, :, 0:height:2], h[:, :, 1:height:2])
     return torch.maximum(rows[..., 0:width:2], rows[..., 1:width:2])
+
+
+def pooled(h: Tensor, grid: int) -> Tensor:
+    """A map (B, C[, H, W]) averaged to at most ``grid`` x ``grid`` cells, channel by channel, (B, C * cells)."""
+    if h.dim() == 2:
+        return h
+    return F.adaptive_avg_pool2d(h, (min(grid, h.shape[2]), min(grid, h.shape[3]))).flatten(1)

@@ -41,8 +41,7 @@ class GenerativeMemory(Memory):
 
     def begin_task(self, task: Task) -> None:
         """A new generator and its critic."""
-        channels, height, side = task.train.x.shape[1:]
-        self.gan = self.make_gan((channels, height, side), len(task.classes))
+        self.gan = self.make_gan(task.train.image_shape, len(task.classes))
 
     def rebuild(self, image_shape: tuple[int, int, int], classes: int) -> None:
         """One more generator."""

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lockgate.layers.buffers import take_sizes
 from lockgate.memory.episodic import EpisodicMemory
 from lockgate.types import Batch
 
@@ -56,8 +57,7 @@ class ReservoirMemory(EpisodicMemory):
         return self.x.numel() + LOGIT_BYTES * self.logits.numel()
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
-        if prefix + "logits" in state:
-            self.logits = torch.empty_like(state[prefix + "logits"], device=self.logits.device)
+        take_sizes(self, state, prefix, ("logits",))
         super()._load_from_state_dict(state, prefix, *args)
 
 

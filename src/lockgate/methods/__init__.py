@@ -45,6 +45,13 @@ METHODS: Registry[type[Method]] = Registry(
         "der++": Entry(
             "lockgate.methods.derpp:DERPP", "Keeps images with their labels and what the network said of them (DER++)."
         ),
+        "ncm": Entry("lockgate.methods.ncm:NCM", "A frozen network, and the mean of each class: the nearest answers."),
+        "slda": Entry(
+            "lockgate.methods.slda:SLDA", "A frozen network, class means and one shrunken covariance, in closed form."
+        ),
+        "ranpac": Entry(
+            "lockgate.methods.ranpac:RanPAC", "A frozen network, random projections, and a ridge regression (RanPAC)."
+        ),
         "dgm": Entry(
             "lockgate.methods.dgm.method:DGM",
             "One generator with a mask per task that grows; its critic classifies (DGM).",

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lockgate.methods.network import Context, MultiHeadNetwork
-from lockgate.training.phase import Phase
+from lockgate.training.phase import Phase, eval_batch
 from lockgate.types import Batch, Examples, Losses, Task
 
 __all__ = ["Context", "Method", "NoOptions"]
@@ -38,6 +38,8 @@ class Method(MultiHeadNetwork):
     another version are not used for tables any more."""
     joint: ClassVar[bool] = False
     """Whether the method is given all tasks at once."""
+    closed_form: ClassVar[bool] = False
+    """Whether tasks are learnt without a step of the optimiser: all at once, when they end."""
     class_incremental: ClassVar[bool] = True
     """Whether ``predict`` can do without the task."""
     options: Any
@@ -59,7 +61,7 @@ class Method(MultiHeadNetwork):
     def begin_task(self, task: Task) -> Examples:
         """Grow for ``task`` and return what to train on. Cheap and deterministic: a resumed run calls it again."""
         if self.standardise and not self.heads:
-            self.input.fit(task.train.x)
+            self.input.fit(task.train.parts(eval_batch(self.image_shape)))
         self.class_weights = torch.tensor(task.weights) if task.weights else None
         for classes in task.heads:
             self.add_task(classes)

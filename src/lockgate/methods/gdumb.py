@@ -63,7 +63,7 @@ class GDumb(SingleHead):
         self._own = len(task.train)
         self.memory.take(task.train, spawn())
         if self.standardise:
-            self.input.fit(self.memory.x)  # the network's scale, too, comes from what is kept
+            self.input.fit([self.memory.x])  # the network's scale, too, comes from what is kept
         self.backbone.load_state_dict(self._untrained)
         for head in self.heads:
             cast(nn.Linear, head).reset_parameters()

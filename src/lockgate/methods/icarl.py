@@ -9,7 +9,7 @@ predict:        argmin_c || phi(x) - mu_c ||,  phi: L2-normalised features,  mu_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
@@ -19,12 +19,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lockgate.config import option
+from lockgate.layers.buffers import take_sizes
 from lockgate.memory.herding import ExemplarMemory, herding
 from lockgate.methods.base import Context
 from lockgate.methods.protocols import TaskReport
 from lockgate.methods.single_head import SingleHead
 from lockgate.methods.teacher import Teacher
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.types import Batch, Examples, Losses, Task
 
 
@@ -83,7 +84,11 @@ class ICaRL(SingleHead):
         self.teacher = None
         each = self.options.buffer // self.starts[-1]
         self.memory.reduce(each)
-        features = self.unit_features(task.train.x) if self.options.selection == "herding" else None
+        features = (
+            self.unit_features(task.train.parts(eval_batch(self.image_shape)))
+            if self.options.selection == "herding"
+            else None
+        )
         for y in range(len(task.classes)):
             index = torch.nonzero(task.train.y == y).flatten()
             if features is None:
@@ -123,23 +128,22 @@ class ICaRL(SingleHead):
         return torch.cat(teacher(self.input(x)), dim=1).sigmoid()
 
     @torch.no_grad()
-    def unit_features(self, x: Tensor) -> Tensor:
-        """phi (N, F): L2-normalised features of any number of images."""
+    def unit_features(self, parts: Iterable[Tensor]) -> Tensor:
+        """phi (N, F): L2-normalised features of any number of images, in parts."""
         device = self.input.mean.device
-        return torch.cat([F.normalize(self.features(part.to(device))) for part in torch.split(x, EVAL_BATCH)])
+        return torch.cat([F.normalize(self.features(part.to(device))) for part in parts])
 
     def exemplar_means(self) -> Tensor:
         """mu (classes, F): the mean of phi over each class's exemplars, normalised again."""
         of_class = F.one_hot(self.labels(self.memory.examples), self.starts[-1])  # (exemplars, classes)
-        phi = self.unit_features(self.memory.x)
+        phi = self.unit_features(torch.split(self.memory.x, eval_batch(self.image_shape)))
         return F.normalize(of_class.to(phi.dtype).T @ phi)  # a sum and a mean have the same direction
 
     # -- what the run asks -------------------------------------------------------------------------------------------
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         # As in the memory: there are as many means as classes had been seen.
-        if prefix + "means" in state:
-            self.means = torch.empty_like(state[prefix + "means"], device=self.means.device)
+        take_sizes(self, state, prefix, ("means",))
         super()._load_from_state_dict(state, prefix, *args)
 
     def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:

@@ -57,7 +57,8 @@ class Stage:
         for number, phase in list(enumerate(phases))[first:]:
             before = sum(p.epochs * p.steps for p in phases[:number])
             self.listener.phase_started(phase, phase is phases[-1])
-            self._fit(phase, state, functools.partial(self.listener.save, number, phase, before))
+            if phase.epochs:  # a method in closed form has nothing to train
+                self._fit(phase, state, functools.partial(self.listener.save, number, phase, before))
             ended, state = state, FitState()
         torch.manual_seed(derive(self.experiment.seed, "end", task.id))
         self.learner.end_task(task)

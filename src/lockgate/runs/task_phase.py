@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from lockgate.config import AugmentConfig, Experiment
+from lockgate.config import Experiment
 from lockgate.evaluation.accuracy import accuracy
 from lockgate.methods.base import Method
-from lockgate.training.phase import EVAL_BATCH, Phase, Validation, steps_per_epoch
+from lockgate.training.phase import Phase, Validation, eval_batch, steps_per_epoch
 from lockgate.types import Batch, Examples, Task
 
 
@@ -19,10 +19,11 @@ def task_phase(learner: Method, task: Task, data: Examples, experiment: Experime
         right = sum(accuracy(learner, part.val, part.id) for part in parts) / len(parts)
         return Validation(right, held_out_objective(learner, task.val))
 
-    augment = learner.augment if learner.augment.images == "all" else AugmentConfig()
     steps = steps_per_epoch(len(data), experiment.optim.batch_size)
     return learner.schedule(
-        Phase((task.id,), learner, data, experiment.epochs, steps, experiment.optim, validate, augment)
+        Phase(
+            (task.id,), learner, data, experiment.epochs, steps, experiment.optim, validate, learner.augment.of_task()
+        )
     )
 
 
@@ -34,9 +35,9 @@ def held_out_objective(learner: Method, examples: Examples) -> float:
     """
     learner.eval()
     device = learner.input.mean.device
-    total = 0.0
-    for start in range(0, len(examples), EVAL_BATCH):
-        batch = examples.batch(slice(start, start + EVAL_BATCH))
+    total, size = 0.0, eval_batch(learner.image_shape)
+    for start in range(0, len(examples), size):
+        batch = examples.batch(slice(start, start + size))
         losses = learner.loss(Batch(*(part.to(device) for part in batch)))
         total += float(torch.stack(list(losses.values())).sum()) * len(batch.y)
     return total / len(examples)

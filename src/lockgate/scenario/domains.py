@@ -17,8 +17,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from lockgate.scenario.rows import RowExamples
 from lockgate.training.seeding import generator
-from lockgate.types import Batch, Examples
 
 Kind = Literal["permuted", "rotated"]
 
@@ -49,23 +49,17 @@ def moved(x: Tensor, sources: Tensor | None) -> Tensor:
     return flat.view_as(x)
 
 
-class MovedExamples(Examples):
+class MovedExamples(RowExamples):
     """Some of the images that several tasks share, as one task sees them; made when they are looked at."""
 
     def __init__(self, shared: Tensor, rows: Tensor, y: Tensor, task: int, sources: Tensor | None) -> None:
         """``rows`` of the images ``shared`` (N, C, H, W), with the label ``y`` of each row."""
-        values = {"shared": shared, "rows": rows, "sources": sources, "y": y, "task": torch.full((len(y),), task)}
-        self.__dict__.update(values)  # the class is frozen
+        super().__init__(rows, y, torch.full((len(y),), task))
+        self.__dict__.update({"shared": shared, "sources": sources})  # the class is frozen
 
     shared: Tensor
-    rows: Tensor
     sources: Tensor | None
 
-    @property
-    def x(self) -> Tensor:
-        """All images, (N, C, H, W) uint8: made anew each time."""
-        return moved(self.shared[self.rows], self.sources)
-
-    def batch(self, index: Tensor | slice) -> Batch:
-        """The examples at ``index``, and no others, as a Batch."""
-        return Batch(moved(self.shared[self.rows[index]], self.sources), self.y[index], self.task[index])
+    def images(self, rows: Tensor) -> Tensor:
+        """Those of ``shared``, moved."""
+        return moved(self.shared[rows], self.sources)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from lockgate.data.arrays import Arrays
 from lockgate.errors import DataError
-from lockgate.scenario.split import Scenario, hold_out, take
+from lockgate.scenario.rows import examples_of
+from lockgate.scenario.split import Scenario, hold_out
 from lockgate.training.seeding import generator
 from lockgate.types import Examples, Task
 
@@ -24,7 +25,7 @@ def past_tasks(past: Sequence[tuple[tuple[str, ...], Examples]]) -> tuple[Task, 
     tasks: list[Task] = []
     start = 0
     for names, kept in past:
-        none = take(kept, torch.zeros(len(kept), dtype=torch.bool))
+        none = kept.take(torch.zeros(len(kept), dtype=torch.bool))
         tasks.append(Task(len(tasks), tuple(range(start, start + len(names))), none, none, kept))
         start += len(names)
     return tuple(tasks)
@@ -61,13 +62,13 @@ def _new(
             f"Too few images of {', '.join(few)}; wanted at least {FEWEST} of every class: to learn from, to select by "
             "and to test on. Add images, or leave the class out."
         )
-    whole = Examples(torch.from_numpy(data.x), y, torch.full((len(y),), task))
+    whole = examples_of(data.x, y, task)
     tested = hold_out(y, held_out, generator(seed, "test", task))
-    rest, test = take(whole, ~tested), take(whole, tested)
+    rest, test = whole.take(~tested), whole.take(tested)
     held = hold_out(rest.y, held_out, generator(seed, "held out", task))
-    train = take(rest, ~held)
+    train = rest.take(~held)
     kept = Examples(*test.batch(in_turn(test.y, probes, generator(seed, "probes", task))))
-    return Task(task, classes, train, take(rest, held), test, probes=kept, weights=class_weights(sizes))
+    return Task(task, classes, train, rest.take(held), test, probes=kept, weights=class_weights(sizes))
 
 
 def in_turn(y: Tensor, count: int, rng: torch.Generator) -> Tensor:

@@ -5,25 +5,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from lockgate.config import Experiment, merge
 from lockgate.evaluation.accuracy import class_incremental, task_incremental
 from lockgate.methods import METHODS
 from lockgate.methods.base import Method
 from lockgate.methods.validation import method_problems
-from lockgate.runs import checkpoint
 from lockgate.runs.build import build_learner, build_scenario, experiment_from
 from lockgate.runs.loading import load, place
 from lockgate.runs.run import resume, run
+from lockgate.testing.observing import counted_steps, last_state, useful_steps
 from lockgate.testing.tiny import tiny_experiment
 from lockgate.types import Batch, State, Task
 
@@ -53,22 +51,6 @@ def method_contract(
         "__doc__": f"The contract of methods, for {method!r}.",
     }
     return type("MethodContractOf" + re.sub(r"\W", "_", method), (MethodContract,), values)
-
-
-@contextmanager
-def useful_steps() -> Iterator[list[bool]]:
-    """Fills a list: for every step of any optimiser, whether there was a gradient to follow."""
-    steps: list[bool] = []
-
-    def note(optimiser: torch.optim.Optimizer, *_: object) -> None:
-        gradients = [p.grad for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
-        steps.append(any(bool(gradient.any()) for gradient in gradients))
-
-    hook = register_optimizer_step_pre_hook(note)
-    try:
-        yield steps
-    finally:
-        hook.remove()
 
 
 class MethodContract:
@@ -116,6 +98,10 @@ class MethodContract:
         losses = learner(Batch(task.train.x[:8], task.train.y[:8], task.train.task[:8]))
         wrong = [name for name, value in losses.items() if value.shape != () or not torch.isfinite(value)]
         assert not wrong, f"losses that are not finite scalars: {wrong}"
+        if learner.closed_form:
+            learning = [name for name, p in learner.named_parameters() if p.requires_grad]
+            assert not learning, f"parameters that learn, of a method in closed form: {learning}"
+            return
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
         unused = [name for name, p in learner.named_parameters() if p.requires_grad and p.grad is None]
         assert not unused, f"trainable parameters without a gradient: {unused}"
@@ -144,13 +130,14 @@ class MethodContract:
             run(experiment, tmp_path / "run")
         images = sum(len(task.train) for task in build_scenario(experiment).tasks)
         least = images if self.method_class().schedule is Method.schedule else 2  # or it has a schedule of its own
+        least = 0 if self.method_class().closed_form else least
         assert steps.count(True) >= least, f"{steps.count(True)} steps had a gradient; wanted {least}"
 
     def test_a_batch_larger_than_the_task_trains(self, tmp_path: Path) -> None:
         """A task smaller than a batch is one batch."""
         with useful_steps() as steps:
             run(self.experiment(epochs=1, optim={"batch_size": 512}), tmp_path / "run")
-        least = 1 if self.method_class().joint else 2
+        least = 0 if self.method_class().closed_form else 1 if self.method_class().joint else 2
         assert steps.count(True) >= least, f"{steps.count(True)} steps had a gradient; wanted {least}"
 
     def test_a_finished_run_loads_and_answers_as_its_summary_says(self, backbone: str, tmp_path: Path) -> None:
@@ -174,16 +161,21 @@ class MethodContract:
             assert torch.equal(one, other), f"logits of a restored learner differ, task {task}"
 
     def test_a_stopped_run_resumes_to_the_same_bits(self, tmp_path: Path) -> None:
-        """Stopped in the middle of the first epoch, resumed, stopped in the middle of the last, and resumed."""
+        """Stopped in the middle of the first epoch, resumed, stopped in the middle of the last, and resumed.
+
+        A method in closed form has no steps: it is stopped when the first task, and then the last, has ended.
+        """
         experiment = self.experiment(runtime={"checkpoint_seconds": 0.0})  # after every step
         cls = METHODS[self.method]
+        after = (1, 2) if cls.closed_form else (3, None)
         with counted_steps(cls) as steps:
             whole = run(experiment, tmp_path / "whole")
-        with counted_steps(cls, stop_after=3) as first, suppress(KeyboardInterrupt):
+        with counted_steps(cls, stop_after=after[0]) as first, suppress(KeyboardInterrupt):
             run(experiment, tmp_path / "stopped")
-        with counted_steps(cls, stop_after=len(steps) - 4) as second, suppress(KeyboardInterrupt):
+        with counted_steps(cls, stop_after=after[1] or len(steps) - 4) as second, suppress(KeyboardInterrupt):
             resume(tmp_path / "stopped")
-        assert len(first) + len(second) < len(steps), "the run was never stopped: the test would prove nothing"
+        wanted = list(after) if cls.closed_form else [3, len(steps) - 4]
+        assert [len(first), len(second)] == wanted, "the run was never stopped: the test would prove nothing"
         resumed = resume(tmp_path / "stopped")
         _same_state(last_state(tmp_path / "whole"), last_state(tmp_path / "stopped"))
         _same(resumed["task_incremental"], whole["task_incremental"], "accuracies")
@@ -207,31 +199,6 @@ class MethodContract:
         data = {"synthetic_classes": 20, "synthetic_per_class": 10}
         summary = run(self.experiment(tasks=tasks, epochs=1, data=data), folder / "run")
         _same(len(summary["task_incremental"]["matrix"][-1]), tasks, "tasks tested")
-
-
-@contextmanager
-def counted_steps(cls: type[Method], stop_after: int = 0) -> Iterator[list[int]]:
-    """A list that gets an entry for each step of a learner of ``cls``; after so many, training is interrupted."""
-    done: list[int] = []
-    after_step = cls.after_step
-
-    def counting(learner: Method) -> None:
-        after_step(learner)
-        done.append(learner.step)
-        if len(done) == stop_after:
-            raise KeyboardInterrupt
-
-    with patch.object(cls, "after_step", counting):
-        yield done
-
-
-def last_state(out: Path) -> State:
-    """The learner's state at the end of a run."""
-    end = checkpoint.newest_end(out / "checkpoints")
-    assert end is not None, f"{out} has no checkpoint of the end of a task"
-    state = end.tensors("learner")
-    assert state is not None
-    return state
 
 
 @torch.no_grad()

@@ -57,6 +57,7 @@ def walk(experiment: Experiment) -> Iterator[tuple[Method, tuple[Task, ...]]]:
         quiet = Progress(1, 0, quiet=True)
         first = learner.preparation(task)
         for phase in [*([first] if first else []), task_phase(learner, task, data, experiment)]:
-            Fit(fabric, phase, experiment, FitState(), lambda _: None, quiet).run(lambda _: None)
+            if phase.epochs:
+                Fit(fabric, phase, experiment, FitState(), lambda _: None, quiet).run(lambda _: None)
         learner.end_task(task)
         yield learner, scenario.tasks[: task.id + 1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -13,7 +13,14 @@ from lockgate.config import AugmentConfig, OptimConfig
 from lockgate.types import Batch, Examples, Losses
 
 EVAL_BATCH = 512
-"""Images per pass wherever nothing is trained. Always the same: kernels, and so bits, depend on it."""
+"""Images per pass wherever nothing is trained."""
+EVAL_SIDE = 64
+"""Images larger than so many pixels each way are fewer, so that they take as much memory."""
+
+
+def eval_batch(shape: Sequence[int]) -> int:
+    """Images (..., H, W) per pass. Always the same for a size: kernels, and so bits, depend on it."""
+    return max(1, min(EVAL_BATCH, EVAL_BATCH * EVAL_SIDE**2 // (shape[-2] * shape[-1])))
 
 
 class TrainableModule(nn.Module):

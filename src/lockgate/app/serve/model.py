@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 from lockgate.app.trained import Trained, open_trained
-from lockgate.data.images import Pixels, decode_image
+from lockgate.data.images import decode_image
+from lockgate.data.preprocessing import Pixels
 from lockgate.errors import LockgateError
 from lockgate.evaluation.gates import open_gates
 from lockgate.runs.checkpoint import newest_end
@@ -46,7 +47,7 @@ class ServedModel:
         with self._lock:  # decoding too: one large image at a time
             trained = self._current()
             known = None if task is None else trained.task_id(task)
-            pixels = decode_image(data, "What was sent", trained.image_size, trained.greyscale)
+            pixels = decode_image(data, "What was sent", trained.preprocessing)
             x = torch.from_numpy(pixels.copy())[None]
             answers = trained.ask(x, known, top)[0]
             gates = open_gates(trained.learner, x, trained.tasks.index(answers[0].task))

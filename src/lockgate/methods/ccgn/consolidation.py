@@ -12,7 +12,7 @@ from lockgate.layers.lock import Lockable
 from lockgate.methods.capacity import LayerCapacity
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.training import distributed
-from lockgate.training.phase import EVAL_BATCH, evaluating
+from lockgate.training.phase import eval_batch, evaluating
 
 
 @torch.no_grad()
@@ -23,7 +23,7 @@ def relevance(network: MultiHeadNetwork, x: Tensor, task: int) -> list[Tensor]:
     """
     fires: list[Tensor] = []
     with evaluating(network):
-        for part in torch.split(x, EVAL_BATCH):
+        for part in torch.split(x, eval_batch(x.shape)):
             gates = network.backbone(network.input(part.to(network.input.mean.device)), task).gates
             counts = [gate.sum(0, dtype=torch.float32) for gate in gates]
             fires = [a + b for a, b in zip(fires, counts, strict=True)] if fires else counts

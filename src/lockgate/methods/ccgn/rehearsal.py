@@ -12,7 +12,7 @@ from lockgate.methods.ccgn.streams import Streams
 from lockgate.methods.ccgn.targets import class_targets
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.training.augment import augment
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 from lockgate.training.seeding import generator
 from lockgate.types import Examples
 
@@ -96,9 +96,8 @@ class Rehearsal:
         # Past streams are always in evaluation mode; in full precision too, as when they are tested.
         with torch.autocast(device.type, enabled=False):
             target = self.targets(examples, self.tasks - 1)
-            parts = [
-                self.streams.past(part.to(device)) for part in torch.split(x, EVAL_BATCH) if self.network.options.seal
-            ]
+            batches = torch.split(x, eval_batch(x.shape)) if self.network.options.seal else ()
+            parts = [self.streams.past(part.to(device)) for part in batches]
         past = torch.cat(parts) if parts else torch.empty(0, device=device)
         return Pool.of(x, examples, target, past, self.tasks)
 

@@ -1,0 +1,185 @@
+"""A frozen network and a classifier that is solved for instead of trained: what ncm, slda and ranpac share.
+
+end of task t:  one pass over its images -> statistics by class (statistics.py) -> weights, in closed form
+task given:     the weights of its classes as they were solved for when the task ended: they never change again
+not given:      the weights of all classes, solved for anew after each task from statistics that only grow
+
+Nothing is trained, so the network is as good as it was given. One that was never trained gives random features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.foreign import adapt
+from lockgate.config import ModelConfig, option
+from lockgate.layers.buffers import take_sizes
+from lockgate.layers.init import Init
+from lockgate.layers.plain import LayerFactory
+from lockgate.layers.pool import pooled
+from lockgate.methods.base import Context, Method
+from lockgate.methods.protocols import TaskReport
+from lockgate.methods.statistics import Statistics
+from lockgate.training import distributed
+from lockgate.training.phase import Phase, eval_batch, evaluating
+from lockgate.types import Examples, Task
+
+
+@dataclass(frozen=True)
+class ClosedFormOptions:
+    """Options of every closed-form method."""
+
+    features: Literal["all", "last"] = option(
+        "all", "What of the network is read: every layer, each averaged over the image; or the last features alone."
+    )
+
+
+class ClosedForm(Method):
+    """Sub-classes say how the weights follow from the statistics, and what becomes of features before."""
+
+    Options: ClassVar[type[Any]] = ClosedFormOptions
+    closed_form = True
+    wrapped = False
+    keeps_products: ClassVar[bool] = True
+    """Whether products of features are among the statistics."""
+    options: ClosedFormOptions
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.requires_grad_(False)
+        with torch.no_grad(), evaluating(self):
+            self.inputs = self.read(torch.zeros(1, *self.image_shape, dtype=torch.uint8)).shape[1]
+        self.make_parts(self.inputs)
+        self.statistics = Statistics(self.width, self.keeps_products)
+        self.register_buffer("weight", torch.empty(0, self.width))  # (classes seen, D), for answers without the task
+        self.register_buffer("bias", torch.empty(0))
+
+    @classmethod
+    def layer_factory(cls, init: Init, options: Any) -> LayerFactory:
+        """Plain layers; a network of another make stays as it is."""
+        return super().layer_factory(init, options)._replace(adapt=_as_given)
+
+    # -- what sub-classes say ----------------------------------------------------------------------------------------
+
+    def make_parts(self, inputs: int) -> None:
+        """What the method needs to transform so many inputs."""
+
+    @property
+    def width(self) -> int:
+        """Of transformed features."""
+        return self.inputs
+
+    def transform(self, inputs: Tensor) -> Tensor:
+        """What is read of the network, (B, inputs), as the classifier takes it, (B, D)."""
+        return inputs
+
+    def solve(self, task: Task) -> tuple[Tensor, Tensor]:
+        """Weights (classes seen, D) and biases (classes seen,) from the statistics, ``task`` included."""
+        raise NotImplementedError
+
+    # -- hooks -------------------------------------------------------------------------------------------------------
+
+    def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
+        """None."""
+        return [0] * len(images)
+
+    def schedule(self, phase: Phase) -> Phase:
+        """Nothing is trained."""
+        return replace(phase, epochs=0)
+
+    @torch.no_grad()
+    def end_task(self, task: Task) -> None:
+        """Count the task's images in, and solve."""
+        with evaluating(self):
+            self.collect(self.statistics, task.train, len(task.classes))
+        weight, bias = self.solve(task)
+        self.weight, self.bias = (value.to(self.weight) for value in (weight, bias))
+        head = cast(nn.Linear, self.heads[-1])
+        head.weight.copy_(self.weight[-head.out_features :])
+        head.bias.copy_(self.bias[-head.out_features :])
+
+    def predict(self, x: Tensor, task: int | None) -> Tensor:
+        """Scores of ``task``'s classes, or of all classes seen; 0 for those whose task has not ended."""
+        if task is not None:
+            return self.logits(x, task)
+        z, missing = self.features(x), sum(e["classes"] for e in self.structure()) - len(self.bias)
+        return F.pad(F.linear(z, self.weight, self.bias), (0, missing))
+
+    # -- the network -------------------------------------------------------------------------------------------------
+
+    def read(self, x: Tensor) -> Tensor:
+        """What is read of images ``x`` (B, C, H, W) uint8: all layers or the last, averaged over the image."""
+        features, maps = self.backbone.read_given(self.input(x))
+        if self.options.features == "last" or not maps:
+            return features
+        return torch.cat([pooled(h, 1) for h in maps.values()], dim=1)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Inputs of the classifier (B, D)."""
+        return self.transform(self.read(x))
+
+    def logits(self, x: Tensor, task: int) -> Tensor:
+        """Scores (B, classes) of one task's classes."""
+        scores: Tensor = self.heads[task](self.features(x))
+        return scores
+
+    def collect(self, statistics: Statistics, examples: Examples, classes: int) -> None:
+        """Add what this task's images are, and where images may be mirrored, what their mirror images are."""
+        statistics.add(self._parts(examples), classes)
+
+    def _parts(self, examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and labels of this rank's share, a batch at a time, in full precision."""
+        size, device = eval_batch(self.image_shape), self.input.mean.device
+        mirrored, world = self.augment.of_task().random_flip, distributed.world_size()
+        for index in torch.arange(distributed.rank(), len(examples), world).split(size):
+            x, y, _ = examples.batch(index)
+            x = x.to(device)
+            for seen in (x, x.flip(3)) if mirrored else (x,):
+                yield self.features(seen), y
+
+    def add_task(self, classes: int) -> None:
+        """Weights for one more task, 0 until they are solved for."""
+        self.widths.append(self.backbone.widths())
+        head = nn.Linear(self.width, classes).requires_grad_(False)
+        nn.init.zeros_(head.weight)
+        nn.init.zeros_(head.bias)
+        self.heads.append(head)
+
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        take_sizes(self, state, prefix, ("weight", "bias"))
+        super()._load_from_state_dict(state, prefix, *args)
+
+    # -- what a run may ask ------------------------------------------------------------------------------------------
+
+    @property
+    def sealed(self) -> bool:
+        """The network is frozen, and so are the weights of a task that has ended."""
+        return True
+
+    def promised(self, task: int) -> dict[str, Tensor]:
+        """The weights of ``task``, and what was counted of its classes."""
+        classes = [entry["classes"] for entry in self.structure()]
+        mine = slice(sum(classes[:task]), sum(classes[: task + 1]))
+        found = {f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()}
+        return found | {"counts": self.statistics.counts[mine], "sums": self.statistics.sums[mine]}
+
+    def report(self) -> TaskReport:
+        """What is kept; and that features are random, if they are."""
+        random = "features are those of a network that was never trained: random, and frozen"
+        notes = () if self.backbone.given else (random,)
+        kept = sum(part.bytes for part in self.modules() if isinstance(part, Statistics))
+        return TaskReport(notes=notes, memory={"images": 0, "bytes": kept})
+
+
+def _as_given(module: nn.Module, image_shape: tuple[int, int, int], config: ModelConfig, name: str) -> Backbone:
+    """A network of another make, with nothing of a task's own."""
+    return adapt(module, image_shape, replace(config, private=0.0, private_depth=0.0, gates=False), name)

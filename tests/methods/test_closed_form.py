@@ -1,0 +1,106 @@
+"""What ncm, slda and ranpac share: a frozen network, one pass, answers of past tasks that never change."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from tests.support import tiny
+
+from lockgate.config import AugmentConfig
+from lockgate.evaluation.exactness import audit, logits, promise
+from lockgate.methods.protocols import Auditable, report_of
+from lockgate.testing import walk
+from lockgate.types import Examples, Task
+
+FIVE = {"tasks": 5, "data": {"synthetic_classes": 10, "synthetic_per_class": 12}}
+
+
+@pytest.mark.parametrize("method", tiny.CLOSED_FORM)
+@pytest.mark.parametrize("backbone", tiny.BACKBONES)
+def test_past_answers_are_bit_equal_and_the_network_never_moves(method, backbone):
+    first: dict[int, torch.Tensor] = {}
+    promises, network = [], None
+    for learner, seen in walk(tiny.experiment(method, backbone, **FIVE)):
+        network = network or {k: v.clone() for k, v in learner.backbone.state_dict().items()}
+        promises.append(promise(learner, seen))
+        for task in seen:
+            now = logits(learner, task)
+            assert torch.equal(first.setdefault(task.id, now), now)
+    assert audit(learner, seen, promises).ok
+    assert isinstance(learner, Auditable)
+    assert all(torch.equal(network[k], v) for k, v in learner.backbone.state_dict().items())
+    learner.heads[1].weight.data.add_(1e-3)
+    assert not audit(learner, seen, promises).ok, "an audit that cannot fail"
+
+
+def united(tasks, part):
+    """The examples of all tasks as one task's."""
+    parts = [getattr(task, part) for task in tasks]
+    y = [examples.y + 2 * number for number, examples in enumerate(parts)]
+    return Examples(torch.cat([e.x for e in parts]), torch.cat(y), torch.zeros(sum(map(len, parts)), dtype=torch.int64))
+
+
+@pytest.mark.parametrize("method", tiny.CLOSED_FORM)
+def test_tasks_one_by_one_come_to_what_all_classes_at_once_come_to(method):
+    many, scenario = tiny.world(method)
+    for task in scenario.tasks:
+        many.begin_task(task)
+        many.end_task(task)
+    one, _ = tiny.world(method)
+    whole = Task(0, tuple(range(6)), *(united(scenario.tasks, part) for part in ("train", "val", "test")))
+    one.begin_task(whole)
+    one.input = many.input  # standardised by the first task's images, which are other ones
+    one.end_task(whole)
+    x = whole.test.x
+    torch.testing.assert_close(many.eval().predict(x, None), one.eval().predict(x, None), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(one.predict(x, 0), one.predict(x, None))
+
+
+def test_features_are_all_layers_side_by_side_or_the_last():
+    for backbone in tiny.BACKBONES:
+        every, scenario = tiny.world("ncm", backbone)
+        last, _ = tiny.world("ncm", backbone, features="last")
+        x = scenario.tasks[0].test.x[:4]
+        assert last.eval().read(x).shape[1] == last.backbone.features
+        widths = [layer.width for layer in every.backbone.layers.values()]
+        found = every.eval().read(x)
+        assert found.shape[1] == sum(widths)
+        assert torch.equal(found[:, -widths[-1] :], last.read(x)), "the last layer, pooled, is the features"
+
+
+def test_mirror_images_count_where_images_may_be_mirrored():
+    for flip in (False, True):
+        learner, scenario = tiny.world("slda")
+        learner.augment = AugmentConfig(random_flip=flip)
+        task = scenario.tasks[0]
+        learner.begin_task(task)
+        learner.end_task(task)
+        assert learner.statistics.counts.sum() == len(task.train) * (1 + flip)
+        seen = torch.cat([task.train.x, task.train.x.flip(3)]) if flip else task.train.x
+        labels = task.train.y.repeat(1 + flip)
+        means = torch.stack([learner.eval().features(seen)[labels == c].double().mean(0) for c in (0, 1)])
+        torch.testing.assert_close(learner.statistics.means, means, rtol=1e-5, atol=1e-6)
+
+
+def test_no_image_is_kept_and_random_features_are_called_so():
+    learner, scenario = tiny.world("slda")
+    learner.begin_task(scenario.tasks[0])
+    learner.end_task(scenario.tasks[0])
+    report = report_of(learner)
+    assert report.memory == {"images": 0, "bytes": learner.statistics.bytes}
+    assert "never trained" in report.notes[0]
+    learner.backbone.given = True
+    assert not report_of(learner).notes
+
+
+def test_a_task_that_has_not_ended_has_no_answers_yet():
+    learner, scenario = tiny.world("slda")
+    learner.begin_task(scenario.tasks[0])
+    learner.end_task(scenario.tasks[0])
+    learner.begin_task(scenario.tasks[1])
+    scores = learner.eval().predict(scenario.tasks[0].test.x[:3], None)
+    assert scores.shape == (3, 4)
+    assert (scores[:, 2:] == 0).all()
+    assert dataclasses.asdict(learner.options)["features"] == "all"
