@@ -16,6 +16,7 @@ from lockgate.settings import build, gather, leaves, merge, nested, option, read
 __all__ = [
     "AugmentConfig",
     "DataConfig",
+    "EvalConfig",
     "Experiment",
     "ModelConfig",
     "OptimConfig",
@@ -36,7 +37,7 @@ __all__ = [
 class DataConfig:
     """How image files become arrays."""
 
-    image_size: int = option(32, "Side in pixels that `folder` and `imagenet50` images are resized to.", ge=4)
+    image_size: int = option(32, "Side in pixels that `folder` and `imagenet50` images are resized to.", ge=4, le=1024)
     greyscale: bool = option(False, "Read `folder` images as one channel instead of three.")
     wnids: tuple[str, ...] = option((), "ILSVRC class ids of `imagenet50`; empty: a seeded choice of 50.")
     class_seed: int = option(0, "Seed of that choice, and of `synthetic` images.", ge=0)
@@ -122,6 +123,13 @@ class AugmentConfig:
         return self.random_translate > 0 or self.random_affine > 0 or self.random_flip
 
 
+@dataclass(frozen=True)
+class EvalConfig:
+    """How long testing may take."""
+
+    images: int = option(0, "Test images of each task to use, the classes in turn; 0: all.", ge=0)
+
+
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 """Of training, as Lightning Fabric calls them; the first is the default."""
 
@@ -162,6 +170,7 @@ class Experiment:
     model: ModelConfig = field(default_factory=ModelConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the method, e.g. ``sparsity``; each method documents its own."""

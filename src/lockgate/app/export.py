@@ -6,6 +6,7 @@ name only after it has answered a run's whole test set, or a model's probes, as 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -61,7 +62,8 @@ def export_run(
     except OSError as error:
         raise LockgateError(f"Cannot write {path}: {error.strerror}. Choose another --out.") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that is read-only refuses this as well
+            partial.unlink()
     return path, agreement
 
 

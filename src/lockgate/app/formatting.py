@@ -24,6 +24,7 @@ def inspect_text(found: dict[str, Any]) -> str:
     parts = [head, _tasks(found), _layers(found["capacity"]), _bytes(found["bytes"], found["memory"])]
     integrity = f"Integrity: {found['integrity']} ({found['checkpoint']})."
     parts.append(f"{integrity} Last audit, when it learnt: {_last_audit(tasks, found['audit'])}.")
+    parts += [f"warning: {said}" for said in found["warnings"]]
     return "\n\n".join(parts)
 
 
@@ -41,6 +42,7 @@ def task_text(found: dict[str, Any]) -> str:
     lines.append(
         f"On disk: network {sizes['network']:,} bytes, memory {sizes['memory']:,}, probes {sizes['probes']:,}."
     )
+    lines += [f"warning: {said}" for said in found["warnings"]]
     return "\n".join(lines)
 
 

@@ -26,7 +26,7 @@ class Prediction:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = [answer._asdict() for answer in self.answers]
+        found = [answer.to_dict() for answer in self.answers]
         return {"image": self.path, "error": self.error} if self.error else {"image": self.path, "answers": found}
 
 

@@ -6,16 +6,17 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lockgate.app.model_dir import Model, is_model, read_model
-from lockgate.errors import UnknownNameError
+from lockgate.errors import RunFolderError, UnknownNameError
 from lockgate.methods.base import Method
 from lockgate.registry import near_matches
 from lockgate.runs.build import build_scenario
+from lockgate.runs.directory import RunFolder
 from lockgate.runs.loading import load_alone
 from lockgate.runs.objects import NOTHING, Objects
 from lockgate.training.device import prepare_process
@@ -29,6 +30,10 @@ class Answer(NamedTuple):
     name: str
     task: str
     confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, in the words of the table: `class` is no name for a field in Python."""
+        return {"class": self.name, "task": self.task, "confidence": self.confidence}
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,11 @@ def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
     """The learner of the run folder or the model ``path``; a run's ``objects`` are given again."""
     if is_model(path):
         return trained_model(read_model(path))
+    if not RunFolder(path).config.is_file():
+        what = "holds neither a model nor a run" if path.exists() else "does not exist"
+        raise RunFolderError(
+            f"{path} {what}. Give the folder of a model (`lockgate learn` makes one) or of a run (`lockgate run`)."
+        )
     learner, classes, experiment = load_alone(path, objects)
 
     def tests() -> tuple[Examples, ...]:

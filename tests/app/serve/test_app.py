@@ -85,9 +85,9 @@ def test_200_requests_at_once_are_all_answered_and_all_right(address: str, folde
     for image, response in zip(pixels, responses, strict=True):
         expected = trained.ask(torch.from_numpy(image)[None, None], top=4)[0]
         reply = response.json()["answers"]
-        assert [a["name"] for a in reply] == [a.name for a in expected]
+        assert [a["class"] for a in reply] == [a.name for a in expected]
         assert [a["confidence"] for a in reply] == pytest.approx([a.confidence for a in expected], abs=1e-6)
-    assert len({response.json()["answers"][0]["name"] for response in responses}) > 1
+    assert len({response.json()["answers"][0]["class"] for response in responses}) > 1
 
 
 def test_an_answer_shows_the_gates_of_its_task(address: str, folder: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_new_task_is_noticed_without_a_restart(folder: Path, tmp_path: Path) -
     teach(model, folder / "ships")
     assert [task["name"] for task in answering.about()["tasks"]] == ["pets", "tools", "ships"]
     reply = answering.answer(png(images("tug", 1)[0]), "ships", 1)
-    assert reply["answers"][0]["name"] in ("ferry", "tug")
+    assert reply["answers"][0]["class"] in ("ferry", "tug")
     shutil.rmtree(model / "checkpoints")  # somebody moves the model: what was read still answers
     assert answering.answer(png(images("tug", 1)[0]), "ships", 1) == reply
 

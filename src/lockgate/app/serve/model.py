@@ -50,7 +50,7 @@ class ServedModel:
             x = torch.from_numpy(pixels.copy())[None]
             answers = trained.ask(x, known, top)[0]
             gates = open_gates(trained.learner, x, trained.tasks.index(answers[0].task))
-        return {"answers": [answer._asdict() for answer in answers], "gates": gates, "seen": _data_uri(pixels)}
+        return {"answers": [answer.to_dict() for answer in answers], "gates": gates, "seen": _data_uri(pixels)}
 
     def _current(self) -> Trained:
         """The model as it is on disk now; as it was, if it cannot be read at the moment."""
