@@ -169,19 +169,28 @@ class ContinualClassifier(Estimator):
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
-    def predict(self, images: Images, task: str | int | None = None) -> npt.NDArray[Any]:
-        """The class of each image (N,), among those of ``task`` or, without one, of all tasks."""
-        found: npt.NDArray[Any] = self.classes_[self.predict_proba(images, task).argmax(1)]
+    def predict(self, images: Images, task: str | int | None = None, exact: bool = False) -> npt.NDArray[Any]:
+        """The class of each image (N,), among those of ``task`` or, without one, of all tasks.
+
+        From 32 images on the compiled form answers, which is faster and agrees up to rounding. With ``exact`` it is
+        always the network itself, and that is what is promised never to change.
+        """
+        found: npt.NDArray[Any] = self.classes_[self.predict_proba(images, task, exact).argmax(1)]
         return found
 
-    def predict_proba(self, images: Images, task: str | int | None = None) -> npt.NDArray[np.float32]:
-        """The probability of each class for each image, (N, classes); zero outside ``task``, if one is given."""
+    def predict_proba(
+        self, images: Images, task: str | int | None = None, exact: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """The probability of each class for each image, (N, classes); zero outside ``task``, if one is given.
+
+        ``exact`` is as in ``predict``.
+        """
         model, trained = self._open().known()
         x = torch.from_numpy(fitted(as_pixels(as_array(images)), trained.image_size, trained.greyscale))
+        number = None if task is None else trained.task_id(task)
         with threads(model.experiment.runtime.threads):
-            found: npt.NDArray[np.float32] = trained.probabilities(
-                x, None if task is None else trained.task_id(task)
-            ).numpy()
+            form = "exact" if exact else trained.form_for(len(x))
+            found: npt.NDArray[np.float32] = trained.probabilities(x, number, form).numpy()
         return found
 
     def predict_task(self, images: Images) -> npt.NDArray[np.str_]:

@@ -97,6 +97,19 @@ def log(parsed: argparse.Namespace, file: Any = None) -> Callable[[str], None]:
 
 
 @contextlib.contextmanager
+def watched(items: Iterator[Any], what: str, total: int | None, quiet: bool) -> Iterator[Iterator[Any]]:
+    """The items, with a bar on a terminal while results go elsewhere: else the results show how far it is."""
+    if quiet or not sys.stderr.isatty() or sys.stdout.isatty():
+        yield items
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield iter(bar.track(items, total=total, description=what))
+
+
+@contextlib.contextmanager
 def colours(parsed: argparse.Namespace) -> Iterator[None]:
     """Without colours, if so asked: by the variable that rich, and most other programs, look at."""
     before = os.environ.get("NO_COLOR")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lockgate.cli.common import add_command, show, whole
+from lockgate.cli.common import add_command, log, show, watched, whole
 from lockgate.errors import DataError
 
 
@@ -22,12 +23,21 @@ def add(commands: Any) -> None:
         [
             "lockgate predict model cat.jpg",
             "lockgate predict model photos --task pets --top 3 --json",
+            "lockgate predict model - < cat.jpg",
+            "find photos -name '*.jpg' | lockgate predict model - --batch 64",
         ],
+        description=_predict.__doc__,
     )
     predict.add_argument("model", type=Path, help="model, or run folder")
-    predict.add_argument("images", type=Path, nargs="+", help="image files, or folders of them")
+    predict.add_argument("images", type=Path, nargs="+", help="image files, folders of them, or - (standard input)")
     predict.add_argument("--task", help="the task the images belong to (default: the model finds it)")
     predict.add_argument("--top", type=whole(1), default=1, metavar="K", help="answers for each image (default: 1)")
+    predict.add_argument(
+        "--batch", type=whole(1), default=256, metavar="N", help="images read and answered at a time (default: 256)"
+    )
+    predict.add_argument(
+        "--exact", action="store_true", help="ask the network itself; what is promised never to change are its answers"
+    )
 
     inspect = add_command(
         commands,
@@ -43,7 +53,13 @@ def add(commands: Any) -> None:
         "serve",
         _serve,
         "a page on this machine: drop an image, see the answer",
-        ["lockgate serve model", "lockgate serve model --port 0"],
+        [
+            "lockgate serve model",
+            "lockgate serve model --port 0 --queue 64",
+            "lockgate serve model --host 0.0.0.0 --token-file token.txt",
+            "curl -F image=@cat.png http://127.0.0.1:8000/predict",
+        ],
+        description=_serve.__doc__,
         results=False,
     )
     serve.add_argument("model", type=Path, help="model, or run folder")
@@ -51,24 +67,58 @@ def add(commands: Any) -> None:
     serve.add_argument(
         "--port", type=whole(0, 65535), default=8000, help="port to listen on (default: 8000; 0: any free one)"
     )
+    serve.add_argument(
+        "--queue", type=whole(1, 100_000), metavar="N", help="images that may wait; more are refused (default: 256)"
+    )
+    serve.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="answer only those who send the token in this file (or in LOCKGATE_TOKEN): Authorization: Bearer TOKEN",
+    )
 
 
 def _predict(parsed: argparse.Namespace) -> int:
-    from lockgate.app.formatting import answers_text
-    from lockgate.app.predict import look
-    from lockgate.app.trained import open_trained
+    """Say what images show: class, task and confidence. Answers come as they are found, however many images there are;
+    `-` reads one image, or the names of image files a line, from standard input. From 32 images on the compiled form
+    of the network answers, which is faster and agrees with it up to rounding; --exact asks the network itself."""
+    from lockgate.app.predict import look, sources
+    from lockgate.app.trained import WORTH_COMPILING, open_trained
 
-    seen = list(look(open_trained(parsed.model), parsed.images, parsed.task, parsed.top))
-    if not seen:
+    trained = open_trained(parsed.model)
+    images, count = sources(parsed.images)
+    form = "exact" if parsed.exact else trained.form_for(WORTH_COMPILING if count is None else count)
+    found = look(trained, images, parsed.task, parsed.top, form, parsed.batch)
+    with watched(found, "images", count, parsed.quiet) as seen:
+        bad, total = _print_answers(parsed, seen)
+    if not total:
         raise DataError(f"There are no images in {', '.join(map(str, parsed.images))}.")
-    if parsed.json:
-        print(json.dumps([item.to_dict() for item in seen], indent=1))
-    elif any(item.answers for item in seen):
-        print("\n".join(answers_text(seen)))
-    bad = [item.error for item in seen if item.error]
     for error in bad:
         print(f"lockgate: {error}", file=sys.stderr)
+    if form == "compiled" and not parsed.json:
+        log(parsed, sys.stderr)(f"{total:,} images, answered by the compiled form; the promise is about --exact.")
     return 1 if bad else 0
+
+
+def _print_answers(parsed: argparse.Namespace, seen: Iterable[Any]) -> tuple[list[str], int]:
+    """Print answers as they come; why some images could not be read, and how many there were."""
+    from lockgate.app.formatting import AnswerTable
+
+    rows, bad, total = AnswerTable(), [], 0
+    for item in seen:
+        if parsed.json:
+            print("[" if not total else ",", json.dumps(item.to_dict()), sep="\n ", end="")
+        else:
+            rows.add(item)
+            for line in rows.lines(fewest=parsed.batch):
+                print(line)
+        total += 1
+        bad += [item.error] if item.error else []
+    if parsed.json and total:
+        print("\n]")
+    for line in rows.lines():
+        print(line)
+    return bad, total
 
 
 def _inspect(parsed: argparse.Namespace) -> int:
@@ -81,7 +131,10 @@ def _inspect(parsed: argparse.Namespace) -> int:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
+    """A page on this machine, and answers for programs: POST an image to /predict or several to /batch; GET /model,
+    /health and /metrics. The compiled form of the network answers; what is promised never to change are the answers
+    of `lockgate predict --exact`. A task that the model learns meanwhile is noticed."""
     from lockgate.app.serve import serve
 
-    serve(parsed.model, parsed.host, parsed.port)
+    serve(parsed.model, parsed.host, parsed.port, parsed.queue, parsed.token_file, log(parsed))
     return 0
