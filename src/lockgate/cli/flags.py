@@ -10,6 +10,7 @@ from typing import Any
 from lockgate.config import Experiment
 from lockgate.errors import ConfigError
 from lockgate.registry import near_matches
+from lockgate.settings import type_hints
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_group(parser: Any, cls: type[Any], prefix: str) -> None:
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     for field in dataclasses.fields(cls):
         name = prefix + field.name
         if dataclasses.is_dataclass(hints[field.name]):
@@ -93,7 +94,7 @@ def _values(given: dict[str, str], names: dict[str, Any]) -> dict[str, Any]:
 
 def field_names(cls: type[Any] = Experiment, prefix: str = "") -> dict[str, Any]:
     """Every leaf field's dotted name with its type."""
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     names: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         hint = hints[field.name]

@@ -19,15 +19,18 @@ Matrix = list[list[float]]
 
 
 @torch.no_grad()
-def accuracy(learner: Method, examples: Examples, task: int) -> float:
-    """Share of ``examples`` classified right, the task given."""
+def predictions(learner: Method, examples: Examples, task: int) -> Tensor:
+    """The class of ``task`` that ``learner`` sees in each of ``examples``, (N,)."""
     learner.eval()
     device = learner.input.mean.device
-    right = 0
-    for start in range(0, len(examples), EVAL_BATCH):
-        x, y, _ = examples.batch(slice(start, start + EVAL_BATCH))
-        right += int((learner.predict(x.to(device), task).argmax(1).cpu() == y).sum())
-    return right / len(examples)
+    starts = range(0, len(examples), EVAL_BATCH)
+    parts = (examples.batch(slice(start, start + EVAL_BATCH)).x for start in starts)
+    return torch.cat([learner.predict(x.to(device), task).argmax(1).cpu() for x in parts])
+
+
+def accuracy(learner: Method, examples: Examples, task: int) -> float:
+    """Share of ``examples`` classified right, the task given."""
+    return int((predictions(learner, examples, task) == examples.y).sum()) / len(examples)
 
 
 def inference_of(learner: Method) -> str:

@@ -101,15 +101,15 @@ class AllTasks(nn.Module):
             parts = [stream(x) for stream in self.streams]
             pooled = torch.cat([features for features, _ in parts], dim=1)
             scores = None if parts[0][1] is None else torch.stack([part for _, part in parts]).sum(0)
-        tasks = self.finder(pooled, scores)  # (B, tasks)
-        classes = self.heads(self.sides.stack(pooled)).log_softmax(2)  # (tasks, B, classes)
+        logits = self.heads(self.sides.stack(pooled))  # (tasks, B, classes)
+        tasks, evidence = self.finder(pooled, scores, self.classes.unstack(logits))
+        within = logits.log_softmax(2)
         each = torch.arange(len(self.streams), device=x.device)[:, None]
         other = tasks.argmax(1) != each  # (tasks, B)
-        kinds = {
-            "argmax": classes.masked_fill(other[:, :, None], float("-inf")),
-            "joint": classes + tasks.T[:, :, None],
+        return {
+            "argmax": self.classes.unstack(within.masked_fill(other[:, :, None], float("-inf"))),
+            "joint": (self.classes.unstack(within) + evidence).log_softmax(1),
         }
-        return {kind: self.classes.unstack(scores) for kind, scores in kinds.items()}
 
 
 class Compiled(nn.Module):

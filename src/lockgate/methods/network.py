@@ -48,7 +48,7 @@ class Standardise(nn.Module):
 
     def fit(self, x: Tensor) -> None:
         """Take mean and standard deviation of the images ``x`` (N, C, H, W) uint8."""
-        flat = x.transpose(0, 1).flatten(1)  # (C, N * H * W)
+        flat = x.cpu().transpose(0, 1).flatten(1)  # (C, N * H * W); not every device knows float64
         for c, values in enumerate(flat):
             std, mean = torch.std_mean(values.double() / 255)
             self.mean[0, c, 0, 0] = mean

@@ -123,8 +123,12 @@ class Run(StageListener):
         self._before = 0.0
 
     def phase_started(self, phase: Phase, main: bool) -> None:
-        """Show what is being learnt now."""
-        self.progress.stage(self.label if main else f"{self.label}  {phase.key[-1]}")
+        """Show what is being learnt now, and say if it is not in the precision that was asked for."""
+        name = self.label if main else f"{self.label}  {phase.key[-1]}"
+        self.progress.stage(name)
+        asked = self.experiment.runtime.precision
+        if asked != "32-true" and not phase.trainable.wrapped:
+            self.progress.log(f"{name}  trained in fp32, not in {asked}: GANs are, whatever `runtime.precision` says")
 
     def epoch_ended(self, phase: Phase, record: dict[str, Any]) -> None:
         """Write the record of an epoch, show it, tell the callbacks."""
