@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
-from lockgate.cli import flags, learn, listing, model, reproduce, run, select
+from lockgate.cli import completion, flags, learn, listing, model, reproduce, run, select
 from lockgate.cli.common import colours
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.training.stopping import STOPPED, asked_to_stop
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if parsed.command not in ("run", "learn", "select"):
             unknown += [f"--options.{name}" for name in options]
         flags.refuse(unknown, commands[parsed.command])
+        parsed.commands = commands
         parsed.options, parsed.typed = options, shlex.join(["lockgate", *map(str, arguments)])
         with asked_to_stop(), colours(parsed):
             code: int = parsed.call(parsed)
@@ -83,7 +84,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     parser.add_argument("--version", action="version", version=f"lockgate {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    for part in (learn, model, run, reproduce, select, listing):
+    for part in (learn, model, run, reproduce, select, listing, completion):
         part.add(commands)
     return parser, commands.choices
 
