@@ -38,7 +38,7 @@ def test_several_folders_are_several_tasks(command: Command, taught: Path) -> No
         (["pets", "--name=a\nb"], "'name' must be"),
         (["pets", "--most-bad=2", "--skip-bad"], "must be a number from 0 to 1. Got '2' instead."),
         (["pets", "--size=100000"], "must be a whole number from 4 to 1024. Got '100000' instead."),
-        (["pets", "--lr=0"], "must be a number above 0 to 10"),
+        (["pets", "--lr=0"], "must be a number above 0 and at most 10"),
         (["pets", "--epoch=3"], "Unknown flag '--epoch'. Did you mean '--epochs'"),
         (["pets", "--augment=mirror"], "invalid choice: 'mirror'"),
     ],

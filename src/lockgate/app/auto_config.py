@@ -126,10 +126,10 @@ def _refuse_keep(settings: UserSettings, memory: str) -> None:
     problem = ""
     if memory != "episodic":
         problem = f"'keep' is for memory 'episodic'. Got {keep} with memory {memory!r} instead; leave one of them out."
-    elif keep == 0:
+    elif keep is not None and keep < 1:
         problem = (
-            "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or 'generative', and "
-            "'probes' 0."
+            f"'keep' must be at least 1. Got {keep} instead; to keep no images, choose memory 'none' or 'generative', "
+            "and 'probes' 0."
         )
     elif buffer not in (None, keep):
         problem = f"'keep' and 'options.buffer' are one number. Got {keep} and {buffer} instead; leave one of them out."

@@ -26,7 +26,7 @@ from lockgate.methods.base import Method
 from lockgate.runs import checkpoint
 from lockgate.runs.build import build_learner, validated
 from lockgate.runs.checkpoint import Checkpoint
-from lockgate.runs.directory import RunFolder, empty
+from lockgate.runs.directory import MODEL_CONFIG, RunFolder, empty
 from lockgate.runs.given import Given
 from lockgate.runs.loading import load_end
 from lockgate.runs.log import read_ends
@@ -41,7 +41,7 @@ PARTS = ("x", "y", "task")  # of ``Examples``
 class ModelFolder(RunFolder):
     """A folder that holds a model, or will."""
 
-    config_name = "model.yaml"
+    config_name = MODEL_CONFIG
     what = "model"
     beginning = "lockgate learn"
 
@@ -146,6 +146,15 @@ def require_model(path: Path) -> None:
         raise RunFolderError(f"{path} is a run, and this is for models, which `lockgate learn` makes.")
     what = "holds no model: there is no model.yaml in it" if path.exists() else "does not exist"
     raise RunFolderError(f"{path} {what}. Give the folder of a model, or make one with `lockgate learn`.")
+
+
+def require_trained(path: Path) -> None:
+    """Raise unless ``path`` is a model or a run."""
+    if not is_model(path) and not RunFolder(path).config.is_file():
+        what = "holds neither a model nor a run" if path.exists() else "does not exist"
+        raise RunFolderError(
+            f"{path} {what}. Give the folder of a model (`lockgate learn` makes one) or of a run (`lockgate run`)."
+        )
 
 
 def read_model(path: Path) -> Model:

@@ -80,6 +80,8 @@ def _look(trained: Trained, some: Sequence[Source], task: int | None, top: int, 
 
 
 def _read(source: Source, size: int, greyscale: bool) -> Pixels | DataError:
+    if isinstance(source, Path) and not source.exists():
+        return DataError(f"There is no file {source}. Look at its path.")
     if isinstance(source, Path):
         return try_image(source, size, greyscale)
     try:

@@ -11,13 +11,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from lockgate.app.model_dir import Model, is_model, read_model
-from lockgate.errors import LockgateError, RunFolderError, UnknownNameError
+from lockgate.app.model_dir import Model, is_model, read_model, require_trained
+from lockgate.errors import LockgateError, UnknownNameError
 from lockgate.inference.compile import Compiled, compile_learner
 from lockgate.methods.base import Method
 from lockgate.registry import near_matches
 from lockgate.runs.build import build_scenario
-from lockgate.runs.directory import RunFolder
 from lockgate.runs.loading import load_alone
 from lockgate.runs.objects import NOTHING, Objects
 from lockgate.training.device import prepare_process
@@ -146,11 +145,7 @@ def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
     """The learner of the run folder or the model ``path``; a run's ``objects`` are given again."""
     if is_model(path):
         return trained_model(read_model(path))
-    if not RunFolder(path).config.is_file():
-        what = "holds neither a model nor a run" if path.exists() else "does not exist"
-        raise RunFolderError(
-            f"{path} {what}. Give the folder of a model (`lockgate learn` makes one) or of a run (`lockgate run`)."
-        )
+    require_trained(path)
     learner, classes, experiment = load_alone(path, objects)
 
     def tests() -> tuple[Examples, ...]:

@@ -71,8 +71,8 @@ def number(least: float, most: float, open_below: bool = False) -> Callable[[str
         except ValueError:
             value = float("nan")
         if not least <= value <= most or (open_below and value == least):
-            above = "above" if open_below else "from"
-            raise argparse.ArgumentTypeError(f"must be a number {above} {least:g} to {most:g}. Got {text!r} instead.")
+            bounds = f"above {least:g} and at most {most:g}" if open_below else f"from {least:g} to {most:g}"
+            raise argparse.ArgumentTypeError(f"must be a number {bounds}. Got {text!r} instead.")
         return value
 
     return read

@@ -50,11 +50,12 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         raise ConfigError(problems)
     if parsed.readme is not None and parsed.paper_table != "all":
         raise ConfigError(["'readme' wants the numbers of all tables: `lockgate reproduce all`."])
+    tables = reproduce.paper_tables(parsed.paper_table)
     _make(parsed.root, "--root")
     if parsed.results is not None:
         _make(parsed.results, "--results")
     plan = reproduce.Plan(
-        reproduce.paper_tables(parsed.paper_table),
+        tables,
         parsed.schedule,
         parsed.seeds,
         parsed.root.resolve(),  # workers of a cluster stand elsewhere

@@ -87,10 +87,11 @@ def _select(parsed: argparse.Namespace) -> int:
         parsed.trials,
         parsed.seeds,
         parsed.goal,
-        _made(parsed.out),
+        parsed.out.resolve(),
         parsed.search_seed,
     )
     require_possible(selection)
+    _make(parsed.out)
     say = log(parsed, sys.stderr)
     failed = choose.run_trials(selection, parsed.jobs, parsed.ray, say)
     name = parsed.name or re.sub(r"[^\w.+-]+", ".", parsed.chosen_for)
@@ -124,10 +125,9 @@ def _require(parsed: argparse.Namespace) -> None:
         raise ConfigError(problems)
 
 
-def _made(folder: Path) -> Path:
-    """The folder, made before hours of work that would find no place."""
+def _make(folder: Path) -> None:
+    """Make the folder, before hours of work that would find no place."""
     try:
         (folder / "runs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `--out`.") from error
-    return folder.resolve()

@@ -23,6 +23,10 @@ OBJECTS = "objects"
 """The key of ``config.yaml`` under which stands what the run was given as objects."""
 
 
+MODEL_CONFIG = "model.yaml"
+"""What stands in a model in the place of ``config.yaml``."""
+
+
 class RunFolder:
     """Paths inside a run folder, and the rules for writing there."""
 
@@ -72,6 +76,11 @@ class RunFolder:
     def experiment(self) -> Experiment:
         """The experiment the folder holds."""
         if not self.config.is_file():
+            if (self.path / MODEL_CONFIG).is_file():
+                raise RunFolderError(
+                    f"{self.path} is a model, and this is for runs. A model goes on with `lockgate learn`, and is "
+                    "asked with `lockgate predict`, `inspect` and `audit`."
+                )
             raise RunFolderError(
                 f"{self.path} is not a {self.what}: it has no {self.config_name}. Start one with `{self.beginning}`."
             )
