@@ -5,11 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from lockgate.cli.common import add_command
+
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    check = commands.add_parser(
-        "check-network", help="what a network of your own becomes, and whether its past answers stay"
+    check = add_command(
+        commands,
+        "check-network",
+        _check,
+        "what a network of your own becomes, and whether its past answers stay",
+        ["lockgate check-network package.module:make", "lockgate check-network efficientnet_lite0 --size 96 --gates"],
+        results=False,
     )
     check.add_argument(
         "name", metavar="NAME", help="package.module:make, timm:NAME, transformers:NAME, or one of `list backbones`"
@@ -19,7 +26,6 @@ def add(commands: Any) -> None:
     )
     check.add_argument("--weights", default="", help="a file of weights; `none`: random ones")
     check.add_argument("--gates", action="store_true", help="gate its layers too")
-    check.set_defaults(call=_check)
 
 
 def _check(parsed: argparse.Namespace) -> int:
