@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 from typing import Any
 
 from lockgate.cli.common import add_command
@@ -16,7 +18,6 @@ def add(commands: Any) -> None:
         _check,
         "what a network of your own becomes, and whether its past answers stay",
         ["lockgate check-network package.module:make", "lockgate check-network efficientnet_lite0 --size 96 --gates"],
-        results=False,
     )
     check.add_argument(
         "name", metavar="NAME", help="package.module:make, timm:NAME, transformers:NAME, or one of `list backbones`"
@@ -32,5 +33,5 @@ def _check(parsed: argparse.Namespace) -> int:
     from lockgate.app.network import check_network
 
     found = check_network(parsed.name, parsed.size, weights=parsed.weights, gates=parsed.gates)
-    print(found.text())
+    print(json.dumps({**dataclasses.asdict(found), "ok": found.ok}) if parsed.json else found.text())
     return 0 if found.ok else 1
