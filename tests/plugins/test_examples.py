@@ -75,8 +75,8 @@ def test_a_network_from_the_command_line(method, network, examples, command):
     assert audit["ok"] if network == "Gateable" else audit is None
 
 
-def test_a_network_that_a_method_cannot_mask_is_refused_in_words(examples, command):
-    done = command("run", "--method", "hat", "--network", "own_network:Net", "--dataset", "synthetic", *TINY)
+def test_a_network_that_a_method_cannot_gate_is_refused_in_words(examples, command):
+    done = command("run", "--method", "hat", "--backbone", "own_network:Net", "--dataset", "synthetic", *TINY)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "method 'hat' cannot work on backbone 'own_network:Net'" in done.stderr

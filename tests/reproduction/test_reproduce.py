@@ -23,7 +23,7 @@ from lockgate.reproduction.measure import measure
 from lockgate.reproduction.paper_table import Line, PaperTable, with_task
 from lockgate.reproduction.plan import Job, jobs
 from lockgate.reproduction.reproduce import Plan, run_missing, write_all
-from lockgate.reproduction.runners import local, ray
+from lockgate.reproduction.runners import local
 from lockgate.reproduction.write import command_of, hardware_of
 from lockgate.runs.run import run
 
@@ -191,28 +191,6 @@ def test_a_run_that_fails_does_not_stop_the_others(paper_table: PaperTable, tmp_
     assert all(job.finished for job in wanted[1:])
     assert any(f"{broken.folder.name}: failed; see {local.log_of(broken)}" in line for line in said)
     assert "is not empty" in local.log_of(broken).read_text()
-
-
-@pytest.mark.slow
-def test_on_ray_a_dead_workers_run_is_resumed_by_another(paper_table: PaperTable, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'lockgate[sweep]'")
-    job, said, killed = _long(tmp_path), list[str](), list[int]()
-
-    def kill_a_worker() -> None:
-        for _ in range(1200):
-            found = subprocess.run(["pgrep", "-f", "ray::_work"], capture_output=True, text=True).stdout.split()
-            if found and list(tmp_path.glob("*/checkpoints/*-fit")):
-                os.kill(int(found[0]), signal.SIGKILL)
-                killed.append(int(found[0]))
-                return
-            time.sleep(0.05)
-
-    killer = threading.Thread(target=kill_a_worker)
-    killer.start()
-    assert ray.run_jobs([job], "local", 2, said.append) == []
-    killer.join()
-    assert killed
-    assert job.finished
 
 
 @pytest.mark.parametrize("out", ["--out '/tmp/my runs/x'", "--out=/tmp/x", "--out /tmp/x"])
