@@ -29,7 +29,7 @@ slow: $(STAMP)  ## long trainings, and the notebooks executed
 
 docs: $(STAMP)  ## the site, in build/site; fetches nothing, and warnings are errors
 	$(BIN)/mkdocs build --strict --quiet
-	@echo "open build/site/index.html"
+	@echo "build/site/index.html; for its search: $(BIN)/python -m http.server --directory build/site"
 
 tables: $(STAMP)  ## REPRODUCTION.md, the table and the figure of the README, from results/; runs nothing
 	@rm -rf runs/tables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -16,17 +18,22 @@ TINY += ["--epochs", "1", "--model.width", "4", "--optim.batch_size", "4", "--ou
 
 
 def _output(*words: str | Path, folder: Path) -> str:
-    done = subprocess.run([str(word) for word in words], cwd=folder, capture_output=True, text=True)
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([str(word) for word in words], cwd=folder, env=alone, capture_output=True, text=True)
     assert done.returncode == 0, f"{words}:\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
+    """Built from a copy: what an earlier build left in this checkout would be packed too."""
+    copy = tmp_path_factory.mktemp("checkout")
+    shutil.copytree(TOP / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(TOP / name, copy)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    _output(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, TOP, folder=out)
-    (made,) = out.glob("lockgate-*.whl")
+    _output(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", copy / "dist", copy, folder=copy)
+    (made,) = (copy / "dist").glob("lockgate-*.whl")
     return made
 
 
@@ -42,13 +49,10 @@ def test_it_runs_from_another_folder(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     venv.create(environment, with_pip=False)
     scripts = environment / ("Scripts" if sys.platform == "win32" else "bin")
-    (packages,) = (
-        environment.glob("lib/python*/site-packages") if scripts.name == "bin" else [environment / "Lib/site-packages"]
-    )
+    (packages,) = environment.rglob("site-packages")
     ours = [place for place in sys.path if place.endswith("site-packages")]
-    (packages / "dependencies.pth").write_text(
-        "\n".join(ours)
-    )  # their own .pth files, and so this checkout, are not read
+    # Their own .pth files are not read, and so not the one of this checkout.
+    (packages / "dependencies.pth").write_text("\n".join(ours))
     pip = [sys.executable, "-m", "pip", "--python", scripts / "python", "--quiet", "--disable-pip-version-check"]
     _output(*pip, "install", "--no-deps", "--ignore-installed", "--no-compile", wheel, folder=tmp_path)
     empty = tmp_path / "empty"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.support.folders import images
 from tests.support.pages import PAGES, TOP, blocks, follow, name, printed
 
@@ -41,7 +42,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, s
 def _names(page: str) -> dict[str, Any]:
     """What a page takes for granted that its reader has: images, and their labels."""
     if page == "docs/sparse.md":
-        return {"images": np.zeros((2, 1, 8, 8), np.uint8)}
+        return {"images": torch.zeros((2, 1, 8, 8), dtype=torch.uint8)}
     return {"images": np.concatenate([images(name, 9) for name in CLASSES]), "labels": np.repeat(CLASSES, 9)}
 
 

@@ -38,7 +38,7 @@ def commands(page: Path) -> Iterator[list[str]]:
     lines += re.findall(r"(?<!`)`(lockgate [^`\n]+)`", prose(page))
     for line in lines:
         if line.strip().startswith("lockgate "):
-            yield shlex.split(line, comments=True)[1:]
+            yield shlex.split(line.split(" > ")[0], comments=True)[1:]
 
 
 def follow(page: Path, names: dict[str, Any], more: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
