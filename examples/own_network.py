@@ -1,6 +1,6 @@
-"""A network of one's own: any nn.Module for methods that need but features, a Backbone for those that gate layers.
+"""A network of one's own: any nn.Module, which ccgn gives a stream per task; or a Backbone, gated as in the paper.
 
-In the folder of this file: lockgate run --method lwf --backbone own_network:Net --dataset digits
+In the folder of this file: lockgate run --method ccgn --network own_network:Net --dataset digits
                             lockgate run --method ccgn --backbone own_network:Gateable --dataset digits
 """
 

@@ -151,7 +151,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = yaml.load(path.read_text(), loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError([f"Cannot read {path}: {error}"]) from error
+        raise ConfigError([f"Cannot read {path}: {' '.join(str(error).split())}"]) from error
     if not isinstance(values, dict):
-        raise ConfigError([f"{path} must hold 'key: value' lines. Got {type(values).__name__} instead."])
+        got = "an empty file" if values is None else type(values).__name__
+        raise ConfigError([f"{path} must hold 'key: value' lines. Got {got} instead."])
     return values

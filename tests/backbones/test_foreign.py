@@ -14,7 +14,8 @@ from torch import nn
 from lockgate.backbones.foreign import gate
 from lockgate.backbones.preprocessing import Preprocessing
 from lockgate.errors import ConfigError
-from lockgate.layers.slots import SlotMap, running
+from lockgate.layers.passes import running
+from lockgate.layers.slots import SlotMap
 
 X = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

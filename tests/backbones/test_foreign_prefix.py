@@ -15,7 +15,7 @@ from lockgate.backbones import feature_cache
 from lockgate.backbones.feature_cache import FeatureCache
 from lockgate.backbones.foreign import gate
 from lockgate.runs.run import run
-from lockgate.testing.contract import last_state
+from lockgate.testing.observing import last_state
 
 X = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 

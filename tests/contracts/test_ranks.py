@@ -86,13 +86,18 @@ def test_what_stops_a_rank_is_the_error_that_one_process_would_raise(tmp_path):
     assert not list((tmp_path / "run").glob(".error*"))
 
 
-def test_two_ranks_compute_what_one_rank_computes(tmp_path):
-    """Without BatchNorm or noise, the mean of two half batches' gradients is the whole batch's gradient."""
+@pytest.mark.parametrize("method", ["finetune", "slda"])
+def test_two_ranks_compute_what_one_rank_computes(method, tmp_path):
+    """Without BatchNorm or noise, the mean of two half batches' gradients is the whole batch's gradient.
+
+    In closed form, the sum of two halves' statistics is the whole task's.
+    """
     states = []
     for devices in (1, 2):
         out = tmp_path / str(devices)
-        run(tiny.experiment("finetune", "simple_cnn", devices=devices, optim={"lr": 0.01}), out)
+        run(tiny.experiment(method, "simple_cnn", devices=devices, optim={"lr": 0.01}), out)
         states.append(load_file(checkpoint.found(out / "checkpoints")[-1].path / "learner.safetensors"))
     one, two = states
     for name in one:
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
+    assert method == "finetune" or one["statistics.counts"].sum() == 36 * 2

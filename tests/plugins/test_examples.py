@@ -76,10 +76,10 @@ def test_a_network_from_the_command_line(method, network, examples, command):
 
 
 def test_a_network_that_a_method_cannot_gate_is_refused_in_words(examples, command):
-    done = command("run", "--method", "ccgn", "--backbone", "own_network:Net", "--dataset", "synthetic", *TINY)
+    done = command("run", "--method", "hat", "--backbone", "own_network:Net", "--dataset", "synthetic", *TINY)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "method 'ccgn' cannot work on backbone 'own_network:Net'" in done.stderr
+    assert "method 'hat' cannot work on backbone 'own_network:Net'" in done.stderr
 
 
 def test_the_contract_in_one_line_of_a_test_file_of_ones_own(examples):

@@ -7,7 +7,7 @@ import shutil
 import torch
 import torch.distributed as dist
 
-from lockgate.runs.run import Run
+from lockgate.runs.process import Run
 from lockgate.training import distributed
 
 

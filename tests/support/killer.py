@@ -107,6 +107,7 @@ def outcome(out: Path) -> dict[str, object]:
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
     for record in records:
         record.pop("seconds")
+        record.pop("test_seconds", None)
     return {
         "learner": hashlib.sha256((last / "learner.safetensors").read_bytes()).hexdigest(),
         "task_incremental": summary["task_incremental"],

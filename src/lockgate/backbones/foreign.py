@@ -28,8 +28,9 @@ from lockgate.backbones.preprocessing import Preprocessing
 from lockgate.config import ModelConfig
 from lockgate.errors import ConfigError
 from lockgate.importing import user_code
+from lockgate.layers.passes import Pass, running
 from lockgate.layers.per_task import task_modules
-from lockgate.layers.slots import Pass, SlotMap, SlotNorm, running
+from lockgate.layers.slots import SlotMap, SlotNorm
 
 
 class ForeignBackbone(Backbone):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.feature_cache import FeatureCache, image_digest
 from lockgate.backbones.foreign_look import watched
-from lockgate.layers.slots import Replayed, change_class
+from lockgate.layers.passes import Replayed, change_class
 from lockgate.training import distributed
 
 Run = Callable[[Tensor, dict[str, Tensor] | None], tuple[Tensor, dict[str, Tensor]]]

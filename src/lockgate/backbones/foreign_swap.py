@@ -8,7 +8,8 @@ from torch import nn
 
 from lockgate.backbones.foreign_look import Found
 from lockgate.config import ModelConfig
-from lockgate.layers.slots import SlotMap, SlotNorm, Tap, change_class
+from lockgate.layers.passes import change_class
+from lockgate.layers.slots import SlotMap, SlotNorm, Tap
 
 Slot = SlotMap | SlotNorm
 

@@ -63,7 +63,14 @@ def refuse(unknown: list[str], command: argparse.ArgumentParser) -> None:
     names = [word.partition("=")[0] for word in unknown if word.startswith("-")] or unknown
     known = [spelling for action in command._actions for spelling in action.option_strings]
     if names:
-        raise ConfigError([f"Unknown flag '{name}'.{near_matches(name, known)}" for name in names])
+        raise ConfigError(
+            [
+                f"Unknown flag '{name}'.{near_matches(name, known)}"
+                if name.startswith("-")
+                else f"'{name}' is one word too many. `{command.prog} --help` shows what is wanted."
+                for name in names
+            ]
+        )
 
 
 def collect(parsed: argparse.Namespace) -> dict[str, Any]:

@@ -12,12 +12,7 @@ nothing has to be traced. What was given never changes: two streams share consta
 from __future__ import annotations
 
 import copy
-import functools
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
@@ -26,6 +21,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from lockgate.layers.gate import ChannelGate
 from lockgate.layers.gated import TaskGated
+from lockgate.layers.passes import current, stream
 from lockgate.layers.per_task import TaskModules
 from lockgate.training.phase import evaluating
 
@@ -33,40 +29,6 @@ OPEN_LATE = 4.0
 """Start of the gates' last bias: a pretrained network is learnt to be used as it is, and pruned later."""
 LEAK = 1e-6
 """What a shut channel passes on while its gate learns: behind it a ReLU at 0 would leave the gate without gradient."""
-
-
-@dataclass
-class Pass:
-    """One pass through a network; what its layers have to tell."""
-
-    task: int | None
-    """Whose stream it is; None: of the network as it was given."""
-    gates: dict[str, Tensor] = field(default_factory=dict)
-    features: Tensor | None = None
-    """What reached the head."""
-    replay: dict[str, Tensor] | None = None
-    """What ``Replayed`` modules give, instead of computing it."""
-    outputs: dict[str, Tensor] = field(default_factory=dict)
-    """What they gave."""
-
-
-_CURRENT: ContextVar[Pass | None] = ContextVar("lockgate_pass", default=None)
-
-
-@contextmanager
-def running(task: int | None, replay: dict[str, Tensor] | None = None) -> Iterator[Pass]:
-    """Within, layers are those of ``task``. Of this thread only: others may run other streams."""
-    token = _CURRENT.set(Pass(task, replay=replay))
-    try:
-        yield cast(Pass, _CURRENT.get())
-    finally:
-        _CURRENT.reset(token)
-
-
-def _stream() -> Pass | None:
-    """The pass of a task's stream that is under way, if any."""
-    at = _CURRENT.get()
-    return None if at is None or at.task is None else at
 
 
 class PrivateRows(nn.Module):
@@ -127,7 +89,7 @@ class SlotMap(TaskGated):
         return self._filters("bias")
 
     def _filters(self, kind: str) -> Any:
-        given, at = self._parameters.get(kind), _stream()
+        given, at = self._parameters.get(kind), stream()
         if given is None or at is None:
             return given
         rows = cast(PrivateRows, self.own[cast(int, at.task)])
@@ -151,7 +113,7 @@ class SlotMap(TaskGated):
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """As the class it had, with the filters of the stream, and gated."""
         out: Tensor = super().forward(x, *args, **kwargs)
-        at = _stream()
+        at = stream()
         if at is None:
             return out
         if self.gated:
@@ -193,7 +155,7 @@ class SlotNorm(nn.Module):
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """As the class it had, with the copy of the stream, and gated."""
-        at = _stream()
+        at = stream()
         if at is None:
             given: Tensor = super().forward(x, *args, **kwargs)
             return given
@@ -224,40 +186,10 @@ class Tap(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Note the features; zeros of the right shape for whatever stands behind."""
-        at = _CURRENT.get()
+        at = current()
         if at is not None:
             at.features = x
         return x.new_zeros(x.shape[0], *self.outputs)  # not len: an export would make the batch a constant
-
-
-class Replayed(nn.Module):
-    """A frozen module whose output can be given instead of being computed."""
-
-    unit: str
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As the class it had; or what the pass says."""
-        at = _CURRENT.get()
-        if at is not None and at.replay is not None:
-            return at.replay[self.unit]
-        out = super().forward(*args, **kwargs)
-        if at is not None:
-            at.outputs[self.unit] = out
-        return out
-
-
-def change_class(module: nn.Module, part: type[nn.Module]) -> Any:
-    """Make ``module`` a ``part`` that is still what it was: see the top of this file. Once is enough."""
-    if not isinstance(module, part):
-        module.__class__ = _with_part(part, type(module))
-    return module
-
-
-def _made(part: type[nn.Module], base: type[nn.Module]) -> type[nn.Module]:
-    return type(f"{part.__name__}{base.__name__}", (part, base), {"__doc__": part.__doc__, "__module__": __name__})
-
-
-_with_part: Any = functools.cache(_made)
 
 
 def opened(h: Tensor, gate: Tensor, dim: int) -> Tensor:

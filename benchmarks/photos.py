@@ -1,0 +1,135 @@
+"""Closed-form methods on photos, from a frozen EfficientNet-Lite0: every task in turn, answers without and with the task.
+
+    python benchmarks/photos.py DATA [--sets flowers20 grocery24] [--orders 0 1 2] [--size 160] [--flip]
+
+DATA holds ``<set>/train/<class>/*`` and ``<set>/test/<class>/*``. What the network makes of an image is computed once
+and kept beside the printed table in ``--cache``; the methods, the tasks and the tests are those of a run. Numbers are
+the mean over class orders of the accuracy after the last task, and their spread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from lockgate.backbones.base import Backbone
+from lockgate.backbones.pretrained import efficientnet_lite0
+from lockgate.config import AugmentConfig, DataConfig, ModelConfig, ScenarioConfig
+from lockgate.data import folder
+from lockgate.data.arrays import Dataset
+from lockgate.evaluation.accuracy import class_incremental, task_incremental
+from lockgate.layers.pool import pooled
+from lockgate.methods import METHODS
+from lockgate.methods.base import Context
+from lockgate.methods.closed_form import ClosedForm
+from lockgate.scenario import split
+
+TASKS = {"flowers20": 4, "grocery24": 6, "trashnet6": 3}
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ncm, last features": ("ncm", {"features": "last"}),
+    "ncm, all layers": ("ncm", {}),
+    "slda, last features": ("slda", {"features": "last"}),
+    "slda, all layers": ("slda", {}),
+    "ranpac, last features": ("ranpac", {"features": "last"}),
+    "ranpac, all layers": ("ranpac", {}),
+}
+
+
+class Remembering(Backbone):
+    """A frozen network that knows images it has seen: pooled maps by the SHA-256 of the standardised image."""
+
+    given = True
+
+    def __init__(self, network: Backbone, file: Path) -> None:
+        super().__init__()
+        self.network, self.file = network, file
+        self.preprocessing = network.preprocessing
+        self.known: dict[str, Tensor] = load_file(file) if file.exists() else {}
+        self.names: list[str] = []
+        self.sizes: list[int] = []
+
+    def widths(self) -> list[int]:
+        return []
+
+    def read_given(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        if not self.sizes:
+            _, maps = self.network.read_given(x[:1])
+            self.names, self.sizes = list(maps), [h.shape[1] for h in maps.values()]
+        keys = [hashlib.sha256(image.contiguous().numpy().tobytes()).hexdigest() for image in x]
+        new = [i for i, key in enumerate(keys) if key not in self.known]
+        if new:
+            _, maps = self.network.read_given(x[new])
+            rows = torch.cat([pooled(h, 1) for h in maps.values()], dim=1)
+            self.known.update({keys[i]: row.clone() for i, row in zip(new, rows, strict=True)})
+        parts = torch.stack([self.known[key] for key in keys]).split(self.sizes, dim=1)
+        maps = dict(zip(self.names, parts, strict=True))
+        return maps["features"], maps
+
+    def save(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        save_file(self.known, self.file)
+
+
+def measure(data: Dataset, tasks: int, backbone: Backbone, row: str, order: int, flip: bool) -> dict[str, float]:
+    """Accuracy after the last task, without and with the task, and the seconds that solving took."""
+    method, options = ROWS[row]
+    scenario = split(data, tasks, ScenarioConfig(class_order="random", order_seed=order), seed=order)
+    cls = METHODS[method]
+    torch.manual_seed(order)
+    context = Context(backbone, cls.Options(**options), scenario.image_shape, augment=AugmentConfig(random_flip=flip))
+    learner = cls(context)
+    assert isinstance(learner, ClosedForm)
+    began = time.process_time()
+    for task in scenario.tasks:
+        learner.begin_task(task)
+        learner.end_task(task)
+    seconds = time.process_time() - began
+    without = class_incremental(learner, scenario.tasks)
+    assert without is not None
+    given = task_incremental(learner, scenario.tasks)
+    return {"without": sum(without) / tasks, "given": sum(given) / tasks, "seconds": seconds}
+
+
+def shown(values: list[float]) -> str:
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.3f}{spread}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sets", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--orders", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--size", type=int, default=160)
+    parser.add_argument("--resize", choices=["crop", "stretch"], default="crop")
+    parser.add_argument("--flip", action="store_true", help="count mirror images as well")
+    parser.add_argument("--cache", type=Path, default=Path("runs/photos"))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    print("| | " + " | ".join(f"{name}: without | with the task | s" for name in given.sets) + " |")
+    print("|---" * (1 + 3 * len(given.sets)) + "|")
+    cells: dict[str, list[str]] = {row: [] for row in ROWS}
+    for name in given.sets:
+        data = folder.read(given.data / name, DataConfig(image_size=given.size, resize=given.resize))
+        shape = (3, given.size, given.size)
+        network = efficientnet_lite0(shape, ClosedForm.layer_factory("he", None), ModelConfig()).eval()
+        backbone = Remembering(network, given.cache / f"{name}-{given.size}-{given.resize}.safetensors")
+        for row in ROWS:
+            found = [measure(data, TASKS[name], backbone, row, order, given.flip) for order in given.orders]
+            cells[row] += [shown([f[key] for f in found]) for key in ("without", "given")]
+            cells[row].append(f"{statistics.mean(f['seconds'] for f in found):.1f}")
+            backbone.save()
+    for row, values in cells.items():
+        print(f"| {row} | " + " | ".join(values) + " |")
+
+
+if __name__ == "__main__":
+    main()
