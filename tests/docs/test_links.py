@@ -1,8 +1,9 @@
-"""Links between pages lead somewhere: to files of the repository, and to headings of theirs. No network."""
+"""Pages and files agree: links lead to files and headings, tables name what there is. No network."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from tests.support.pages import PAGES, TOP, name, prose
 
 from lockgate.methods import METHODS
+from lockgate.version import __version__
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -56,3 +58,23 @@ def test_every_page_that_is_put_into_an_order_is_there() -> None:
     listed = [page for entry in nav if isinstance(entry, dict) for pages in entry.values() for page in pages]
     made = {"reproduction.md", "changelog.md", "contributing.md"}
     assert [page for page in listed if page not in made and not (TOP / "docs" / page).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "file", [*TOP.glob(".github/**/*.yml"), TOP / ".pre-commit-config.yaml", TOP / "CITATION.cff"], ids=name
+)
+def test_files_for_a_code_host_can_be_read(file: Path) -> None:
+    assert yaml.safe_load(file.read_text())
+
+
+def test_the_citation_is_of_this_version() -> None:
+    assert yaml.safe_load((TOP / "CITATION.cff").read_text())["version"] == __version__
+
+
+def test_the_oldest_versions_are_those_that_are_allowed() -> None:
+    """minimum-constraints.txt begins where pyproject.toml does: `torch>=2.4` is tried with 2.4.0."""
+    wanted = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["dependencies"]
+    oldest = dict(re.findall(r"^([\w-]+)==(\S+)$", (TOP / "minimum-constraints.txt").read_text(), re.M))
+    for requirement in wanted:
+        package, version = requirement.split(">=")
+        assert f"{oldest[package]}.".startswith(f"{version}."), requirement
