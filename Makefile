@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS ?= constraints.txt
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test pytest check slow docs tables bench clean
+.PHONY: demo test pytest check slow notebooks docs tables bench clean
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
@@ -26,6 +26,10 @@ check: $(STAMP)
 slow: $(STAMP)  ## long trainings, and the notebooks executed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e ".[notebooks]"
 	$(BIN)/python -m pytest -m slow
+
+notebooks: $(STAMP)  ## execute the notebooks, and keep what they show
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e ".[notebooks]"
+	$(BIN)/python tools/run_notebooks.py notebooks/*.ipynb
 
 docs: $(STAMP)  ## the site, in build/site; fetches nothing, and warnings are errors
 	$(BIN)/mkdocs build --strict --quiet
