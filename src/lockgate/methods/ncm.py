@@ -1,12 +1,15 @@
 """Nearest class mean (Mensink et al., 2013) on a frozen network.
 
-answer  argmin_c || z - mu_c ||^2  =  argmax_c  mu_c . z - ||mu_c||^2 / 2,    mu_c: the mean of z over class c
+z       what is read of an image, divided by its length
+mu_c    the mean of z over class c
+answer  argmin_c || z - mu_c ||^2  =  argmax_c  mu_c . z - ||mu_c||^2 / 2
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from lockgate.methods.closed_form import ClosedForm
@@ -17,6 +20,10 @@ class NCM(ClosedForm):
     """One mean a class. A new class changes nothing about the others, so answers with the task given are exact."""
 
     keeps_products: ClassVar[bool] = False
+
+    def transform(self, inputs: Tensor) -> Tensor:
+        """z."""
+        return F.normalize(inputs)
 
     def solve(self, task: Task) -> tuple[Tensor, Tensor]:
         """Scores are half the squared distance to each mean, its sign turned, up to what all classes share."""
