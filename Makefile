@@ -1,23 +1,35 @@
 # Two commands: `make demo` and `make test`. Each makes the virtual environment by itself.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
+CONSTRAINTS ?= constraints.txt
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test check tables bench clean
+.PHONY: demo test pytest check slow docs tables bench clean
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
 	$(BIN)/lockgate run --dataset digits --method ccgn-episodic --options.buffer 200 --runtime.threads 1 --out runs/demo
 
-test: $(STAMP) check  ## all checks: format, lint, types, imports, tests
+test: $(STAMP) check pytest  ## all checks: format, lint, types, imports, tests; what was skipped and why is said last
+
+pytest: $(STAMP)  ## the tests alone
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples tools
+	$(BIN)/ruff check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+slow: $(STAMP)  ## long trainings, and the notebooks executed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e ".[notebooks]"
+	$(BIN)/python -m pytest -m slow
+
+docs: $(STAMP)  ## the site, in build/site; fetches nothing, and warnings are errors
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 tables: $(STAMP)  ## REPRODUCTION.md, the table and the figure of the README, from results/; runs nothing
 	@rm -rf runs/tables
@@ -28,9 +40,9 @@ tables: $(STAMP)  ## REPRODUCTION.md, the table and the figure of the README, fr
 bench: $(STAMP)  ## timings as ratios, written to docs/performance.md; RUNS="a b": run folders to time inference of
 	$(BIN)/python benchmarks/write.py $(RUNS)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,onnx]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e ".[dev]"
 	touch $(STAMP)
 
 clean:

@@ -22,7 +22,7 @@ from lockgate.app.audit import audit_run
 from lockgate.app.auto_config import UserSettings
 from lockgate.app.inspect import inspect_model
 from lockgate.app.learn import learn
-from lockgate.app.predict import look
+from lockgate.app.predict import look, sources
 from lockgate.app.trained import open_trained
 from lockgate.config import DataConfig
 from lockgate.data import DATASETS
@@ -81,7 +81,7 @@ def main() -> None:
                 seconds = time.process_time() - start
                 trained = open_trained(model)
                 for task in trained.tasks:
-                    answers = [seen.answers for seen in look(trained, [out / task], task, 3)]
+                    answers = [seen.answers for seen in look(trained, sources([out / task])[0], task, 3)]
                     assert before.setdefault(task, answers) == answers, f"answers of {task} have changed"
                 found = inspect_model(model)
                 new = found["tasks"][-1]

@@ -16,6 +16,7 @@ from lockgate.settings import build, gather, leaves, merge, nested, option, read
 __all__ = [
     "AugmentConfig",
     "DataConfig",
+    "EvalConfig",
     "Experiment",
     "ModelConfig",
     "OptimConfig",
@@ -36,7 +37,7 @@ __all__ = [
 class DataConfig:
     """How image files become arrays."""
 
-    image_size: int = option(32, "Side in pixels that `folder` and `imagenet50` images are resized to.", ge=4)
+    image_size: int = option(32, "Side in pixels that `folder` and `imagenet50` images are resized to.", ge=4, le=1024)
     greyscale: bool = option(False, "Read `folder` images as one channel instead of three.")
     resize: Literal["stretch", "crop"] = option(
         "stretch", "Make a picture a square by stretching all of it, or by cutting out its middle (larger photos)."
@@ -176,6 +177,13 @@ class AugmentConfig:
         return self
 
 
+@dataclass(frozen=True)
+class EvalConfig:
+    """How long testing may take."""
+
+    images: int = option(0, "Test images of each task to use, the classes in turn; 0: all.", ge=0)
+
+
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 """Of training, as Lightning Fabric calls them; the first is the default."""
 
@@ -224,6 +232,7 @@ class Experiment:
     model: ModelConfig = field(default_factory=ModelConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    eval: EvalConfig = field(default_factory=EvalConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the method, e.g. ``sparsity``; each method documents its own."""

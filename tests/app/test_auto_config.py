@@ -65,7 +65,10 @@ def test_mistakes_are_named_as_in_a_config() -> None:
     ("settings", "problem"),
     [
         (UserSettings(keep=0), "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or"),
-        (UserSettings(keep=-3), "'options.buffer' must be at least 1. Got -3 instead"),
+        (
+            UserSettings(keep=-3),
+            "'keep' must be at least 1. Got -3 instead; to keep no images, choose memory 'none' or",
+        ),
         (UserSettings(memory="none", keep=5), "'keep' is for memory 'episodic'. Got 5 with memory 'none' instead"),
         (
             UserSettings(memory="generative", keep=0),
@@ -75,7 +78,7 @@ def test_mistakes_are_named_as_in_a_config() -> None:
             UserSettings(keep=5, options={"buffer": 20}),
             "'keep' and 'options.buffer' are one number. Got 5 and 20 instead",
         ),
-        (UserSettings(size=0), "'data.image_size' must be at least 4. Got 0 instead"),
+        (UserSettings(size=0), "'data.image_size' must be at least 4 and at most 1024. Got 0 instead"),
         (UserSettings(seed=-1), "'seed' must be at least 0. Got -1 instead"),
         (UserSettings(backbone=""), "backbone"),
     ],

@@ -7,8 +7,6 @@ import gc
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, get_scorer
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.utils.validation import check_is_fitted
-from tests.support import folders
+from tests.support import folders, fresh_process
 
 from lockgate import ContinualClassifier
 from lockgate.errors import CheckpointError, ConfigError, DataError, RunFolderError
@@ -164,15 +162,17 @@ def test_a_pickle_of_a_temporary_model_carries_it(temporary: ContinualClassifier
     assert temporary.tasks == ("pets",)
 
 
+def _answer() -> None:
+    """What another process does with a pickle that it finds in its folder."""
+    model = pickle.loads(Path("model.pickle").read_bytes())
+    np.save("answers.npy", model.predict_proba(np.load("images.npy")))
+
+
 def test_a_pickle_answers_in_another_process(temporary: ContinualClassifier, tmp_path: Path) -> None:
     np.save(tmp_path / "images.npy", PETS[0])
     (tmp_path / "model.pickle").write_bytes(pickle.dumps(temporary))
-    script = (
-        f"import pickle, os, numpy as np; there = {str(tmp_path)!r} + os.sep;"
-        "model = pickle.load(open(there + 'model.pickle', 'rb'));"
-        "np.save(there + 'answers.npy', model.predict_proba(np.load(there + 'images.npy')))"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    done = fresh_process.call(_answer, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert np.array_equal(np.load(tmp_path / "answers.npy"), temporary.predict_proba(PETS[0]))
 
 

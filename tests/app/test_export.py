@@ -45,6 +45,14 @@ def test_onnx_answers_as_the_run_and_names_its_classes(made, tmp_path, task):
     assert json.loads(about["classes"]) == classes
     assert json.loads(about["task_of_class"]) == ([0, 0, 1, 1] if task is None else [1, 1])
     assert json.loads(about["tasks"]) == ["class 0 class 1", "class 2 class 3"]
+    assert about["task"] == ("found by the network" if task is None else "class 2 class 3")
+    assert json.loads(about["channels"]) == ["red", "green", "blue"]
+    assert about["input"].startswith("images: uint8 (batch >= 1, 3, ")
+    assert "Image.Resampling.BOX" in about["resize"]
+    scores = answer(trained.tests[0].x[:5])
+    assert ("exponentials" in about["scores"]) == (task is None)
+    shares = scores.exp() if "exponentials are probabilities" in about["scores"] else scores.softmax(1)
+    torch.testing.assert_close(shares.sum(1), torch.ones(5)), "they are what the file says they are"
     assert [p.name for p in tmp_path.iterdir()] == ["net.onnx"], "nothing else was left behind"
 
 

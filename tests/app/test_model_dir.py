@@ -239,7 +239,7 @@ def test_a_model_wants_a_folder_of_its_own(finished: Path, one: Path, task_folde
     (tmp_path / "full" / "thesis.tex").touch()
     with pytest.raises(RunFolderError, match="not empty and not a model"):
         teach(tmp_path / "full", task_folders / "pets")
-    with pytest.raises(RunFolderError, match="not a run folder"):
+    with pytest.raises(RunFolderError, match="is a model, and this is for runs"):
         resume(one)
 
 

@@ -27,7 +27,7 @@ def test_what_a_network_becomes_is_counted():
     found = check_network(NETWORK, 16)
     assert found.ok
     assert (found.maps, found.private, found.norms, found.features, found.head) == (6, 6, 2, 24, "out")
-    assert found.parameters == sum(v.numel() for k, v in Concatenated().state_dict().items() if "out" not in k)
+    assert found.parameters == sum(v.numel() for k, v in Concatenated().named_parameters() if "out" not in k)
     assert "bit-equal after a second task" in found.text()
 
 

@@ -46,8 +46,8 @@ class Rows(ContinualClassifier):
     def learn(self, images: Any, labels: Any = None, name: str = "") -> Self:
         return super().learn(stripes(images), labels, name)
 
-    def predict_proba(self, images: Any, task: str | int | None = None) -> Any:
-        return super().predict_proba(stripes(images), task)
+    def predict_proba(self, images: Any, task: str | int | None = None, exact: bool = False) -> Any:
+        return super().predict_proba(stripes(images), task, exact)
 
     def score(self, X: Any, y: Any = None, task: str | int | None = None) -> float:
         return super().score(stripes(X), y, task)

@@ -15,7 +15,7 @@ from lockgate.backbones import feature_cache
 from lockgate.backbones.feature_cache import FeatureCache
 from lockgate.backbones.foreign import gate
 from lockgate.runs.run import run
-from lockgate.testing.contract import last_state
+from lockgate.testing.observing import last_state
 
 X = torch.rand(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
 
@@ -76,6 +76,38 @@ def test_other_weights_have_other_features(tmp_path):
 
 def test_a_network_that_is_a_tasks_own_from_the_first_layer_has_nothing_to_keep(tmp_path):
     assert not begun(tmp_path, depth=1.0)[1]
+
+
+class Peeking(nn.Module):
+    """What it computes depends on the values of its beginning: blanks give other features."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two, self.out = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3), nn.Linear(4, 2)
+        self.three = nn.Conv2d(4, 4, 3)
+
+    def forward(self, x):
+        h = self.one(x)
+        sign = 1 if float(h.detach().abs().sum()) else -1
+        return self.out(self.three(self.two(h)).mean((2, 3)) * sign)
+
+
+def test_a_network_that_cannot_be_taken_apart_is_run_whole_task_after_task(tmp_path):
+    backbone, kept = begun(tmp_path, Peeking, depth=0.3)
+    assert not kept
+    assert not backbone.keep_prefix(tmp_path)  # the next task asks again
+    counts = computed(backbone)
+    backbone(X, 0)
+    assert counts == [4]
+
+
+def test_a_network_that_is_frozen_altogether_is_computed_once(tmp_path):
+    backbone, kept = begun(tmp_path, depth=0.0)
+    assert kept
+    counts = computed(backbone)
+    for _ in range(2):
+        backbone(X, 0)
+    assert counts == [1, 1, 1, 1]
 
 
 def test_what_a_killed_process_left_is_cut_off(tmp_path):

@@ -1,4 +1,4 @@
-"""One finished ccgn run and one finished finetune run, made by the command itself, and copied by each test."""
+"""Finished runs and a model of two tasks, made by the command itself, and copied by each test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.support.folders import write
 
 from lockgate.cli.main import main
 
@@ -21,6 +22,7 @@ TINY = [
     "--optim.batch-size=16",
     "--runtime.threads=1",
 ]
+QUICK = ["--width=8", "--epochs=3", "--batch-size=8", "--options.open_bias=0.0"]
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,21 @@ def ccgn(_ccgn: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def finetune(_finetune: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(_finetune, tmp_path / "finetune"))
+
+
+@pytest.fixture(scope="session")
+def _taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("taught")
+    write(folder / "pets", {"cat": 12, "dog": 12})
+    write(folder / "tools", {"axe": 24, "saw": 10})
+    for name in ("pets", "tools"):
+        assert main(["learn", str(folder / "model"), str(folder / name), *QUICK]) == 0
+    return folder
+
+
+@pytest.fixture
+def taught(_taught: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(_taught, tmp_path / "taught"))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import torch
 import yaml
 
 from lockgate.backbones import BACKBONES
+from lockgate.config import AugmentConfig
 from lockgate.data import DATASETS
 from lockgate.memory.gan.options import GanOptions
 from lockgate.methods import METHODS
@@ -255,4 +256,5 @@ def test_a_yaml_file_of_0_1_is_read_in_todays_words(command: Command, tmp_path: 
     made = config_of(command, file)
     assert made["epochs"] == 400
     assert made["options"]["sparsity_warmup"] == 3
-    assert made["augment"] == {"random_translate": 2, "random_affine": 0.0, "random_flip": False, "images": "rehearsed"}
+    moved = {"random_translate": 2, "random_affine": 0.0, "random_flip": False, "images": "rehearsed"}
+    assert made["augment"] == {**dataclasses.asdict(AugmentConfig()), **moved}

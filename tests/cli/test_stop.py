@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from tests.support import fresh_process
 
 from lockgate.cli.main import main
 
@@ -20,21 +20,24 @@ def test_a_run_that_is_stopped_says_how_to_go_on_and_does(tmp_path: Path, stop: 
     out = tmp_path / "run"
     small = "--tasks 2 --epochs 40 --model.width 4 --data.synthetic_classes 4 --data.synthetic_per_class 20"
     words = f"run short --method finetune --dataset synthetic {small} --runtime.checkpoint_seconds 0 --out {out}"
-    code = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # else ignored behind a shell
-        "from lockgate.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    )
-    run = subprocess.Popen([sys.executable, "-c", code, *words.split()], stderr=subprocess.PIPE, text=True)
+    said = tmp_path / "said"
+    run = fresh_process.start(_started, words.split(), folder=tmp_path, out=tmp_path / "out", err=said)
     while not list(out.glob("checkpoints/*-fit")):
-        assert run.poll() is None, "the run ended before it could be stopped"
+        assert run.is_alive(), "the run ended before it could be stopped"
         time.sleep(0.01)
-    run.send_signal(stop)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 130
-    assert f"Nothing is lost: continue with `lockgate resume {out}`" in said
+    assert run.pid is not None
+    os.kill(run.pid, stop)
+    run.join(60)
+    assert run.exitcode == 130
+    assert f"Nothing is lost: continue with `lockgate resume {out}`" in said.read_text()
     assert not (out / "summary.json").exists()
     assert main(["resume", str(out)]) == 0
     assert (out / "summary.json").exists()
+
+
+def _started(words: list[str]) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored behind a shell
+    return main(words)
 
 
 def stopped(*_: object, **__: object) -> None:

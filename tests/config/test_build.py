@@ -241,7 +241,7 @@ def test_merging_with_nothing_or_with_itself_changes_nothing(tree: dict[str, Any
     ("content", "says"),
     [
         (b"- a\n- b\n", "Got list instead"),
-        (b"", "Got NoneType instead"),
+        (b"", "Got an empty file instead"),
         (b"a: [1, 2\n", "Cannot read"),
         (b"\xff\xfe\xfa: 1\n", "Cannot read"),
         (b"a: !!python/object/apply:os.getcwd []\n", "Cannot read"),

@@ -73,6 +73,7 @@ WORDS: dict[str, tuple[str, Any]] = {
     "runtime.loggers": ("[tensorboard]", ["tensorboard"]),
     "runtime.channels_last": ("false", False),
     "runtime.feature_cache": ("features", "features"),
+    "eval.images": ("40", 40),
 }
 
 

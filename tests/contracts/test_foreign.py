@@ -11,7 +11,6 @@ from lockgate.runs.run import run
 from lockgate.testing import method_contract, walk
 
 NETWORK = "tests.support.networks:Concatenated"
-TestGiven = method_contract("ccgn", [NETWORK], experiment=tiny.experiment)
 TestFound = method_contract("ccgn-episodic", [NETWORK], experiment=tiny.experiment)
 
 

@@ -18,14 +18,14 @@ for method in METHODS:
 # images alone, so it knows what its GANs can show, and they take a while.
 ENOUGH = {"cgen": 0.7}
 TRAINED_GAN = {
-    "dgm": {"gan": {"iterations": 40, "width": 0.05, "lr": 5e-3, "batch_size": 32}},
+    "dgm": {"gan": {"iterations": 20, "width": 0.05, "lr": 5e-3, "batch_size": 32}},
     "cgen": {"gan": {"iterations": 60, "width": 0.1, "lr": 3e-3, "batch_size": 32}},
 }
 
 
 @pytest.mark.parametrize("method", [pytest.param(m, marks=pytest.mark.slow) if m == "cgen" else m for m in METHODS])
 def test_training_learns_real_digits(method, tmp_path):
-    optim = {"optimiser": "adamw", "lr": 3e-3, "schedule": "one_cycle", "batch_size": 16}
+    optim = {"optimiser": "adamw", "lr": 5e-3, "schedule": "one_cycle", "batch_size": 32}
     gates = {"open_bias": 1.5, "sparsity_warmup": 3, "gate_lr": 5.0} if method in tiny.GATED else {}
     options = {**gates, **TRAINED_GAN.get(method, {})}
     model, epochs = {"width": 32}, 10 if method in tiny.AUDITED else 5  # gates and masks take their time

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-KILLER = Path(__file__).parents[1] / "support" / "model_killer.py"
+from tests.support import fresh_process, model_killer
 
 
 def test_a_task_killed_at_ten_instants_leaves_the_model_as_it_was(tmp_path: Path) -> None:
-    command = [sys.executable, str(KILLER), str(tmp_path), "10"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = fresh_process.call(model_killer.main, tmp_path, 10, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found["kills"]) == 10, found["kills"]

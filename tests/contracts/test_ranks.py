@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.support import tiny
-from tests.support.distributed_worker import work_all, work_and_copy
+from tests.support.distributed_worker import work_all
 
 from lockgate.errors import TrainingError
 from lockgate.methods import METHODS
@@ -18,59 +18,65 @@ from lockgate.runs.directory import RunFolder
 from lockgate.runs.run import resume, run
 from lockgate.training.device import make_fabric
 
+FIVE = {"tasks": 5, "epochs": 3, "data": {"synthetic_classes": 10, "synthetic_per_class": 20}}
+GROWING = {"grow": 0.5, "open_bias": 0.5}
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
 CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {})]
 CASES += [(method, "tests.support.networks:Concatenated", {}) for method in ("ccgn", "ccgn-episodic")]
-CASES += [("ccgn-episodic", "simple_cnn", tiny.ANNEALING), ("ccgn", "resnet18", tiny.ANNEALING)]
+CASES += [
+    ("ccgn-episodic", "simple_cnn", {"options": tiny.ANNEALING}),
+    ("ccgn", "resnet18", {"options": tiny.ANNEALING}),
+]
+CASES += [("ccgn", "simple_cnn", FIVE), ("ccgn", "simple_cnn", {**FIVE, "options": GROWING})]
 
 
-PART = 7
-"""Cases that one start of two ranks runs: to start them takes longer than a tiny run."""
+def two_ranks(experiments, folder):
+    """Whole runs on one start of two ranks, to which it takes longer than to a tiny run; results and folders of each.
 
-
-@pytest.mark.parametrize("first", range(0, len(CASES), PART))
-def test_two_ranks_train_two_tasks_and_hold_equal_parameters(first, tmp_path):
-    cases = CASES[first : first + PART]
+    Of each run a copy is left as a kill inside the second epoch of its second task would have left it.
+    """
     runs = []
-    for index, (method, backbone, options) in enumerate(cases):
-        experiment = tiny.experiment(method, backbone, devices=2, epochs=2, options=options)
-        folder = RunFolder(tmp_path / str(index))
-        folder.create(experiment, "test")
-        runs.append((experiment, build_scenario(experiment), folder))
-    results = make_fabric(runs[0][0]).launch(functools.partial(work_all, cases=runs))
-    assert len(results) == len(cases)
-    for (method, *_), (summary, differing) in zip(cases, results, strict=True):
-        assert not differing, (method, differing)
-        assert len(summary["task_incremental"]["matrix"][-1]) == 2
-        assert (summary["audit"] is not None) == (method in tiny.AUDITED)
-        assert method not in tiny.AUDITED or summary["audit"]["ok"]
+    for index, experiment in enumerate(experiments):
+        made = RunFolder(folder / str(index))
+        made.create(experiment, "test")
+        runs.append((experiment, build_scenario(experiment), made, folder / f"{index}-kept"))
+    results = make_fabric(experiments[0]).launch(functools.partial(work_all, cases=runs))
+    assert len(results) == len(experiments)
+    return [(*result, made.path, kept) for result, (*_, made, kept) in zip(results, runs, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("method", "backbone", "options"), [("ccgn-episodic", "simple_cnn", {}), ("ccgn", "resnet18", tiny.ANNEALING)]
-)
-def test_two_ranks_killed_inside_an_epoch_go_on_to_the_same_bits(method, backbone, options, tmp_path):
+def test_two_ranks_train_hold_equal_parameters_and_keep_the_answers_to_past_tasks(tmp_path):
+    experiments = [
+        tiny.experiment(method, backbone, **{"devices": 2, "epochs": 2, **changes})
+        for method, backbone, changes in CASES
+    ]
+    for experiment, (summary, differing, *_) in zip(experiments, two_ranks(experiments, tmp_path), strict=True):
+        assert not differing, (experiment.method, differing)
+        assert len(summary["task_incremental"]["matrix"][-1]) == experiment.tasks
+        assert (summary["audit"] is not None) == (experiment.method in tiny.AUDITED)
+        if experiment.method in tiny.AUDITED:
+            assert summary["audit"]["ok"], experiment
+            assert summary["audit"]["logits"] == experiment.tasks
+
+
+def test_two_ranks_killed_inside_an_epoch_go_on_to_the_same_bits(tmp_path):
     """Each rank has statistics of its own; in a checkpoint there are only those of the first."""
-    experiment = tiny.experiment(
-        method,
-        backbone,
-        devices=2,
-        epochs=2,
-        options=options,
-        optim={"batch_size": 4},
-        data={"synthetic_classes": 4, "synthetic_per_class": 60},  # more than 20 steps an epoch
-        runtime={"checkpoint_seconds": 0.0},
-    )
-    whole, kept = RunFolder(tmp_path / "whole"), tmp_path / "kept"
-    whole.create(experiment, "test")
-    work = functools.partial(
-        work_and_copy, experiment=experiment, scenario=build_scenario(experiment), folder=whole, kept=kept
-    )
-    make_fabric(experiment).launch(work)
-    assert checkpoint.found(kept / "checkpoints")[-1].manifest()["meta"]["fit"]["step"] == 20
-    resume(kept)
-    bits = [(checkpoint.newest_end(out / "checkpoints").path / "learner.safetensors") for out in (whole.path, kept)]
-    assert bits[0].read_bytes() == bits[1].read_bytes()
+    changes = {
+        "devices": 2,
+        "epochs": 2,
+        "optim": {"batch_size": 4},
+        "data": {"synthetic_classes": 4, "synthetic_per_class": 60},  # more than 20 steps an epoch
+        "runtime": {"checkpoint_seconds": 0.0},
+    }
+    experiments = [
+        tiny.experiment("ccgn-episodic", "simple_cnn", **changes),
+        tiny.experiment("ccgn", "resnet18", **changes, options=tiny.ANNEALING),
+    ]
+    for *_, whole, kept in two_ranks(experiments, tmp_path):
+        assert checkpoint.found(kept / "checkpoints")[-1].manifest()["meta"]["fit"]["step"] == 20
+        resume(kept)
+        ends = [checkpoint.newest_end(out / "checkpoints").path / "learner.safetensors" for out in (whole, kept)]
+        assert ends[0].read_bytes() == ends[1].read_bytes()
 
 
 def test_what_stops_a_rank_is_the_error_that_one_process_would_raise(tmp_path):
@@ -95,12 +101,3 @@ def test_two_ranks_compute_what_one_rank_computes(method, tmp_path):
     for name in one:
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
     assert method == "finetune" or one["statistics.counts"].sum() == 36 * 2
-
-
-@pytest.mark.parametrize("options", [{}, {"grow": 0.5, "open_bias": 0.5}], ids=["fixed", "growing"])
-def test_past_answers_stay_bit_equal_on_two_ranks_over_five_tasks(options, tmp_path):
-    data = {"synthetic_classes": 10, "synthetic_per_class": 20}
-    experiment = tiny.experiment("ccgn", tasks=5, devices=2, data=data, epochs=3, options=options)
-    summary = run(experiment, tmp_path / "run")
-    assert summary["audit"]["ok"]
-    assert summary["audit"]["logits"] == 5

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import multiprocessing
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import tiny
+from tests.support import fresh_process, killer, tiny
 
 from lockgate.methods import METHODS
 
-KILLER = Path(__file__).parents[1] / "support" / "killer.py"
 KILLS = 12
 GROWING = {"grow": 0.5, "open_bias": 0.5}
 CASES = [(method, "simple_cnn", {}) for method in METHODS]
@@ -25,16 +21,21 @@ CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "seal": seal}) 
 
 
 @pytest.fixture(scope="module")
-def survive() -> Iterator[Callable[..., dict[str, Any]]]:
-    """One process that has imported torch kills for all cases."""
-    command = [sys.executable, str(KILLER)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killer:
+def survive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., dict[str, Any]]]:
+    """One process kills for all cases."""
+    folder = tmp_path_factory.mktemp("killer")
+    here, there = multiprocessing.Pipe()
+    process = fresh_process.start(killer.serve, there, folder=folder, out=folder / "out", err=folder / "err")
+    there.close()
 
-        def ask(**case: Any) -> dict[str, Any]:
-            print(json.dumps(case), file=killer.stdin, flush=True)
-            return json.loads(killer.stdout.readline())
+    def ask(**case: Any) -> dict[str, Any]:
+        here.send(case)
+        result: dict[str, Any] = here.recv()
+        return result
 
-        yield ask
+    yield ask
+    here.close()
+    process.join()
 
 
 @pytest.mark.parametrize(("method", "backbone", "options"), CASES)

@@ -22,7 +22,7 @@ from lockgate.methods import METHODS
 from lockgate.runs.build import build_scenario
 from lockgate.runs.run import resume, run
 from lockgate.scenario.rows import MappedExamples
-from lockgate.testing.contract import counted_steps, last_state
+from lockgate.testing.observing import counted_steps, last_state
 
 HOW = Preprocessing(5)
 

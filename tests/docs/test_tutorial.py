@@ -3,57 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import re
-import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from tests.support.pages import TOP, follow, printed
 
-from lockgate.cli.main import main
-
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
+TUTORIAL = TOP / "docs" / "tutorial.md"
 
 
 @pytest.fixture(scope="module")
 def transcript(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[str, str]]]:
     """What was typed, with what was printed."""
-    folder = tmp_path_factory.mktemp("empty")
-    names: dict[str, Any] = {}
-    log = []
+    folder: Path = tmp_path_factory.mktemp("empty")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with contextlib.chdir(folder):
-        for kind, block in re.findall(r"^```(python|sh)\n(.*?)^```$", TUTORIAL.read_text(), re.M | re.S):
-            for typed in [block] if kind == "python" else block.splitlines():
-                printed = io.StringIO()
-                with contextlib.redirect_stdout(printed):
-                    exec(typed, names) if kind == "python" else shell(typed)
-                log.append((typed, printed.getvalue()))
-    yield log
+        yield follow(TUTORIAL, {})
     torch.set_num_threads(threads)
-
-
-def shell(line: str) -> None:
-    """One line as a shell would do it; `lockgate` without the seconds that a new process takes to import torch."""
-    program, *words = shlex.split(line)
-    target = Path(words.pop()) if ">" in words and words.remove(">") is None else None
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed) if target else contextlib.nullcontext():
-        if program == "lockgate":
-            assert main(words) == 0, line
-        else:
-            subprocess.run([program, *words], check=True)
-    if target:
-        target.write_text(printed.getvalue())
-
-
-def printed(transcript: list[tuple[str, str]], start: str) -> list[str]:
-    return [text for typed, text in transcript if typed.startswith(start)]
 
 
 def test_three_tasks_leave_old_answers_bit_equal_and_the_model_good(transcript: list[tuple[str, str]]) -> None:

@@ -12,20 +12,26 @@ from lockgate.runs.run import run
 
 
 @pytest.mark.parametrize(
-    ("right", "classes", "images", "chance"),
+    ("right", "images", "chance"),
     [
-        (0.5, 2, 100, True),
-        (0.59, 2, 100, True),  # two deviations of 0.05
-        (0.61, 2, 100, False),
-        (0.2, 2, 100, True),
-        (0.15, 10, 100, True),
-        (0.17, 10, 100, False),
-        (0.5, 2, 19, False),  # too few to tell
-        (1.0, 1, 100, False),  # one class: nothing to learn
+        ([25, 25], [50, 50], True),
+        ([30, 29], [50, 50], True),  # two deviations of 0.05
+        ([31, 30], [50, 50], False),
+        ([10, 10], [50, 50], True),
+        ([50, 0], [50, 50], True),
+        ([2, 1, 2, 1, 2, 1, 2, 1, 2, 1], [10] * 10, True),
+        ([2, 2, 2, 2, 2, 2, 2, 1, 1, 1], [10] * 10, False),
+        ([5, 5], [10, 9], False),  # too few to tell
+        ([100], [100], False),  # one class: nothing to learn
+        ([100, 0], [100, 0], False),  # of what is held out
+        ([90, 0], [90, 10], True),  # always the largest class: 0.9, and nothing learnt
+        ([60, 6], [90, 10], True),
+        ([78, 9], [90, 10], False),  # 0.87 is below 0.9, but both classes are known
+        ([47, 48, 0], [50, 50, 1], False),  # of a class of one image nothing can be said
     ],
 )
-def test_what_guessing_could_have_got(right, classes, images, chance):
-    assert at_chance(right, classes, images) == chance
+def test_what_guessing_could_have_got(right, images, chance):
+    assert at_chance(right, images) == chance
 
 
 @pytest.mark.parametrize(("method", "learns"), [("finetune", False), ("finetune", True), ("joint", False)])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.support import tiny
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lockgate.backbones import BACKBONES
 from lockgate.config import ModelConfig
-from lockgate.evaluation.macs import layer_macs, stage_macs, task_macs
+from lockgate.evaluation.macs import layer_macs, macs_by_stage, stage_macs, task_macs
 from lockgate.methods.base import Context
 from lockgate.methods.ccgn.method import CCGN, CCGNOptions
 from lockgate.methods.finetune import Finetune
@@ -158,3 +159,13 @@ def test_counting_leaves_no_hook_behind(learnt):
     learner, scenario = learnt()
     layer_macs(learner, scenario.tasks[0].test.x[:2], 0)
     assert not any(layer._forward_hooks for layer in learner.backbone.layers.values())
+
+
+@pytest.mark.parametrize("readout", ["ridge", "mlp"])
+def test_of_one_task_the_paper_s_classifier_costs_something_and_the_read_out_nothing(readout):
+    learner, scenario = tiny.world("ccgn-episodic", tasks=1, buffer=10, readout=readout)
+    learner.begin_task(scenario.tasks[0])
+    learner.end_task(scenario.tasks[0])
+    found = macs_by_stage(learner, scenario.tasks)
+    finder = found["class_incremental"][0] - found["task_incremental"][0]
+    assert finder == (0 if readout == "ridge" else 64 * (learner.backbone.features + 1))

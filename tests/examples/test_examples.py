@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.support import fresh_process
 
 import lockgate
 
@@ -19,14 +17,7 @@ LONGEST = 60
 
 def output_of(name: str, folder: Path, *words: str) -> str:
     script = Path(shutil.copy(EXAMPLES / f"{name}.py", folder))
-    done = subprocess.run(
-        [sys.executable, script.name, *words],
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = fresh_process.call(fresh_process.script, script.name, *words, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

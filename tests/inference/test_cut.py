@@ -8,7 +8,6 @@ from tests.support import tiny
 
 from lockgate.inference.compile import compile_learner
 from lockgate.inference.cut import make_stream
-from lockgate.methods.ccgn.readout import side_by_side
 from lockgate.runs.build import build_learner, build_scenario
 
 WIDTH = 32
@@ -58,9 +57,8 @@ def test_dark_images_take_the_narrow_stream_and_bright_ones_the_whole(seldom):
 def test_answers_are_those_of_the_learner(seldom, read, bright):
     learner, images = seldom
     if read:
-        widths = [head.in_features for head in learner.heads]
         with torch.no_grad():
-            inputs = side_by_side(learner.streams(images), widths)[1]
+            inputs = learner.inputs_of(learner.streams(images))[2]
         learner.readout.fit(inputs, torch.arange(40) % 6, torch.arange(40))
     assert learner.readout.fitted == read
     compiled = compile_learner(learner, images)

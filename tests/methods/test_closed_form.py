@@ -10,6 +10,7 @@ from tests.support import tiny
 
 from lockgate.config import AugmentConfig
 from lockgate.evaluation.exactness import audit, logits, promise
+from lockgate.methods.closed_form import read
 from lockgate.methods.protocols import Auditable, report_of
 from lockgate.testing import walk
 from lockgate.types import Examples, Task
@@ -63,11 +64,11 @@ def test_features_are_all_layers_side_by_side_or_the_last():
         every, scenario = tiny.world("ncm", backbone)
         last, _ = tiny.world("ncm", backbone, features="last")
         x = scenario.tasks[0].test.x[:4]
-        assert last.eval().read(x).shape[1] == last.backbone.features
+        assert read(last.eval(), x).shape[1] == last.backbone.features
         widths = [layer.width for layer in every.backbone.layers.values()]
-        found = every.eval().read(x)
+        found = read(every.eval(), x)
         assert found.shape[1] == sum(widths)
-        assert torch.equal(found[:, -widths[-1] :], last.read(x)), "the last layer, pooled, is the features"
+        assert torch.equal(found[:, -widths[-1] :], read(last, x)), "the last layer, pooled, is the features"
 
 
 def test_mirror_images_count_where_images_may_be_mirrored():

@@ -61,6 +61,14 @@ def test_memory_is_counted_for_those_that_keep_something(method):
     assert (memory_use(learner) is not None) == (method in KEEPS)
 
 
+@pytest.mark.parametrize("method", list(METHODS))
+def test_before_any_task_nothing_is_taken_and_no_image_kept(method):
+    learner, _ = tiny.world(method)
+    report = report_of(learner)
+    assert sum(layer.used for layer in report.capacity) == 0
+    assert (memory_use(learner) or {"images": 0})["images"] == 0
+
+
 def test_what_does_not_report_has_nothing_to_say():
     assert report_of(object()) == TaskReport((), {}, (), (), None)
 

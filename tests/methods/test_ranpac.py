@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from sklearn.linear_model import Ridge
 from tests.support import tiny
 
+from lockgate.methods.closed_form import read
 from lockgate.methods.ranpac import RIDGES, ridge_weights
 from lockgate.methods.statistics import Statistics
 
@@ -31,8 +32,8 @@ def stacked(learner, tasks, part):
 def test_features_are_rectified_random_projections():
     learner, scenario = learnt()
     x = scenario.tasks[0].test.x[:5]
-    torch.testing.assert_close(learner.features(x), (learner.read(x) @ learner.projection).clamp(min=0))
-    assert learner.projection.shape == (learner.inputs, 30)
+    torch.testing.assert_close(learner.features(x), (read(learner, x) @ learner.transform.matrix).clamp(min=0))
+    assert learner.transform.matrix.shape == (read(learner, x).shape[1], 30)
 
 
 def test_the_weights_are_a_ridge_regression_on_all_images_of_all_tasks():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,9 +9,10 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.support import fresh_process
 
-import lockgate
 from lockgate.backbones import BACKBONES
+from lockgate.cli.main import main
 from lockgate.data import DATASETS
 from lockgate.methods import METHODS
 
@@ -72,13 +72,11 @@ def _registries_as_they_were() -> Iterator[None]:
 
 
 @pytest.fixture
-def command(outside: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """``lockgate`` as its script runs it, in the outsider's folder, which is not on the path (-P)."""
+def command(outside: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """``lockgate`` in a process of its own, in the outsider's folder, which is not on the path."""
+    monkeypatch.setenv("COLUMNS", "200")
 
     def call(*words: str, path: str = "") -> subprocess.CompletedProcess[str]:
-        source = str(Path(lockgate.__file__).parents[1])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, source])), "COLUMNS": "200"}
-        line = [sys.executable, "-P", "-m", "lockgate.cli.main", *words]
-        return subprocess.run(line, capture_output=True, text=True, cwd=outside, env=environment, check=False)
+        return fresh_process.call(main, words, folder=outside, path=[path] if path else [])
 
     return call

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.support import fresh_process
 
-import lockgate
 from lockgate.methods import METHODS
 from lockgate.runs.loading import load
 from lockgate.runs.run import run
@@ -31,11 +28,6 @@ TINY = (
     "--model.width",
     "8",
 )
-
-
-def environment() -> dict[str, str]:
-    """With this Lockgate on the path, however the tests were started."""
-    return {**os.environ, "PYTHONPATH": str(Path(lockgate.__file__).parents[1])}
 
 
 @pytest.fixture
@@ -84,10 +76,10 @@ def test_a_network_from_the_command_line(method, network, examples, command):
 
 
 def test_a_network_that_a_method_cannot_gate_is_refused_in_words(examples, command):
-    done = command("run", "--method", "ccgn", "--backbone", "own_network:Net", "--dataset", "synthetic", *TINY)
+    done = command("run", "--method", "hat", "--backbone", "own_network:Net", "--dataset", "synthetic", *TINY)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "method 'ccgn' cannot work on backbone 'own_network:Net'" in done.stderr
+    assert "method 'hat' cannot work on backbone 'own_network:Net'" in done.stderr
 
 
 def test_the_contract_in_one_line_of_a_test_file_of_ones_own(examples):
@@ -97,16 +89,14 @@ def test_the_contract_in_one_line_of_a_test_file_of_ones_own(examples):
     ]
     (examples / "test_mine.py").write_text("\n".join(lines))
     (examples / "pytest.ini").write_text("[pytest]\n")
-    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_mine.py"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=environment())
+    words = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_mine.py"]
+    done = fresh_process.call(pytest.main, words, folder=examples)
     assert done.returncode == 0, done.stdout
     assert "10 passed" in done.stdout
 
 
 def test_a_script_of_ones_own_runs(examples):
-    done = subprocess.run(
-        [sys.executable, "own_network.py"], capture_output=True, text=True, check=False, env=environment()
-    )
+    done = fresh_process.call(fresh_process.script, "own_network.py", folder=examples)
     assert done.returncode == 0, done.stderr
     assert "lwf on digits" in done.stdout
 

@@ -107,12 +107,15 @@ def test_the_paper_preset_is_the_papers_table(method: str, dataset: str) -> None
         assert experiment.options["sparsity"] == row["lambda_s"]
         assert experiment.options["sparsity_warmup"] == row["sparsity_warmup"]
         assert experiment.options["gate_lr"] == 1.0, "the paper has one learning rate"
+        assert not any(experiment.options[name] for name in ("anneal", "prune", "grow", "budget"))
     elif method not in GENERATIVE:
         assert paper(method, dataset).options == {}, "the method's own defaults"
     if method in ("ccgn-episodic", "ccgn-generative"):
         assert experiment.options["inference"] == "argmax"
         assert not experiment.augment.active, "the paper does not augment what the task classifier sees"
         assert experiment.options["rehearsal"] == 0, "a rehearsal batch is as large as a batch"
+        assert experiment.options["readout"] == "mlp", "Eq. 7 finds the task"
+        assert (experiment.options["hidden"], experiment.options["targets"]) == (64, "task")
     if method in GENERATIVE:  # the supplement, "WGAN details"
         gan = experiment.options["gan"]
         batch = {"batch_size": 64, "lr": 1e-4, "critic_steps": 5, "penalty_every": 1}
@@ -181,7 +184,7 @@ def test_printed_has_nothing_of_ours(method: str, dataset: str) -> None:
     row = TABLE["mnist" if dataset == "digits" else dataset]
     assert (options["sparsity"], options["sparsity_warmup"]) == (row["lambda_s"], row["sparsity_warmup"])
     assert (options["seal"], options["open_bias"], options["gate_lr"]) == (False, 0.0, 1.0)
-    assert (options["anneal"], options["prune"], options["grow"]) == (0.0, 0.0, 0.0)
+    assert not any(options[name] for name in ("anneal", "prune", "grow", "budget"))
     assert not experiment.augment.active
     assert experiment.optim.optimiser == "sgd"
     assert experiment.optim.selection == "objective"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import pytest
 
 from lockgate.cli.main import main
 from lockgate.methods import METHODS
-from lockgate.presets import paper, short
+from lockgate.presets import PRESETS, paper, short
 
 REPLAY = ("full-replay", "icarl", "agem", "gdumb", "er", "er-ace", "der++")
 
@@ -42,3 +43,11 @@ def test_what_presets_there_are_is_listed_with_their_files(capsys):
     told = capsys.readouterr().out
     assert "files: default, resnet18, simple_cnn" in told
     assert "files: cifar10, imagenet50, mnist, svhn" in told
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_who_changes_the_options_of_an_experiment_changes_no_other(preset: str) -> None:
+    first = PRESETS[preset]("ccgn-generative", "mnist")
+    wanted = copy.deepcopy(first.options)
+    first.options["gan"]["width"] = 7.0
+    assert PRESETS[preset]("ccgn-generative", "mnist").options == wanted

@@ -8,13 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from tests.support import tiny
+from tests.support import fresh_process, tiny
 
 from lockgate.cli.main import main
 from lockgate.report import load
@@ -24,7 +23,7 @@ from lockgate.reproduction.measure import measure
 from lockgate.reproduction.paper_table import Line, PaperTable, with_task
 from lockgate.reproduction.plan import Job, jobs
 from lockgate.reproduction.reproduce import Plan, run_missing, write_all
-from lockgate.reproduction.runners import local, ray
+from lockgate.reproduction.runners import local
 from lockgate.reproduction.write import command_of, hardware_of
 from lockgate.runs.run import run
 
@@ -45,31 +44,35 @@ def _long(tmp_path: Path, epochs: int = 30) -> Job:
 
 
 def _kill_one(root: Path, kill: signal.Signals, killed: list[int]) -> None:
-    """Send ``kill`` to the first process that has written a checkpoint."""
-    for _ in range(600):
-        if list(root.glob("*/checkpoints/*-fit")) and (found := _processes(root)):
-            os.kill(found[0], kill)
-            killed.append(found[0])
+    """Send ``kill`` to the first process that has written a checkpoint and was not sent one before."""
+    before = _checkpoints(root)
+    while not list(root.glob("*/summary.json")):
+        if _checkpoints(root) - before and (found := set(_processes(root)) - set(killed)):
+            killed.append(found.pop())
+            os.kill(killed[-1], kill)
             return
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
-def test_what_is_missing_is_run_and_what_is_finished_is_used_again(paper_table: PaperTable, tmp_path: Path) -> None:
-    plan = Plan((paper_table,), "short", 1, tmp_path)
+def test_what_is_missing_is_run_and_what_is_finished_is_used_again_even_if_the_runs_are_gone(
+    paper_table: PaperTable, tmp_path: Path
+) -> None:
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    plan = Plan((paper_table,), "short", 1, runs, results=results, precision="bf16-mixed")
     said: list[str] = []
     assert run_missing(plan, 2, None, said.append) == []
     assert "3 runs wanted, 0 finished, 3 to do" in said[0]
-    summaries = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")}
+    summaries = {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
     assert len(summaries) == 3
 
     said.clear()
     assert run_missing(plan, 2, None, said.append) == []
     assert said == ["3 runs wanted, 3 finished, 0 to do"]
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/summary.json")} == summaries
+    assert {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")} == summaries
 
     written = {path.name for path in write_all(plan, print)}
     assert written == {"small.html", "small.md", "small.csv", "small-synthetic.svg"}
-    with (tmp_path / "small.csv").open() as file:
+    with (runs / "small.csv").open() as file:
         rows = list(csv.DictReader(file))
     ours = {(row["row"], row["column"]): float(row["ours"]) for row in rows}
     for folder in (path.parent for path in summaries):
@@ -77,13 +80,6 @@ def test_what_is_missing_is_run_and_what_is_finished_is_used_again(paper_table: 
         assert summary.class_incremental is not None
         assert summary.class_incremental.average in ours.values()
     assert ours["Full replay", "C = 10"] == ours["Full replay", "C = 20"]
-
-
-def test_results_outlive_their_runs(paper_table: PaperTable, tmp_path: Path) -> None:
-    runs, results = tmp_path / "runs", tmp_path / "results"
-    plan = Plan((paper_table,), "short", 1, runs, results=results, precision="bf16-mixed")
-    assert run_missing(plan, 2, None, print) == []
-    write_all(plan, print)
     table = (runs / "small.md").read_text()
     assert "1 · bf16-mixed" in table
     kept = [path.relative_to(results) for path in results.rglob("*") if path.is_file()]
@@ -92,7 +88,7 @@ def test_results_outlive_their_runs(paper_table: PaperTable, tmp_path: Path) -> 
 
     shutil.rmtree(runs)
     runs.mkdir()
-    said: list[str] = []
+    said.clear()
     assert run_missing(plan, 2, None, said.append) == []
     assert said == ["3 runs wanted, 3 finished, 0 to do"]
     write_all(plan, print)
@@ -131,44 +127,58 @@ def test_a_run_is_kept_with_all_that_any_table_will_ask_of_it(
     costs = dataclasses.replace(paper_table, name="costs", lines=lambda _: [dataclasses.replace(line, measure="macs")])
     monkeypatch.setattr(reproduce, "TABLES", {"small": plain, "costs": costs})
     plan = Plan((plain,), "short", 1, tmp_path / "runs", results=tmp_path / "results")
-    assert run_missing(plan, 1, None, print) == []
+    (job,) = plan.jobs()
+    run(job.experiment, job.folder)
     write_all(plan, print)
     assert len(list((tmp_path / "results").glob("*/macs.json"))) == 1
 
 
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path, kill: signal.Signals) -> None:
-    job, said, killed = _long(tmp_path, epochs=10), list[str](), list[int]()
-    killer = threading.Thread(target=_kill_one, args=(tmp_path, kill, killed))
+def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None:
+    """With SIGKILL, then when it has been taken up again with SIGTERM."""
+    job, said, killed = _long(tmp_path, epochs=20), list[str](), list[int]()
+
+    def kill_twice() -> None:
+        for kill in (signal.SIGKILL, signal.SIGTERM):
+            _kill_one(tmp_path, kill, killed)
+
+    killer = threading.Thread(target=kill_twice)
     killer.start()
     assert local.run_jobs([job], AT_ONCE, said.append) == []
     killer.join()
-    assert killed
-    assert any("taken up again" in line for line in said)
+    assert len(killed) == len(set(killed)) == 2
+    assert sum("taken up again" in line for line in said) == 2
     assert job.finished
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path, stop: signal.Signals) -> None:
-    """Ctrl-C (all processes get it) or `kill` (only the sweep): none is left behind, and the run is resumed."""
+def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Ctrl-C (all processes get it), then `kill` (only the sweep): none is left behind, and the run is resumed."""
     job = _long(tmp_path)
-    code = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # in the background it is ignored
-        "from pathlib import Path; import tests.reproduction.test_reproduce as t\n"
-        f"t.local.run_jobs([t._long(Path({str(tmp_path)!r}))], t.AT_ONCE, print)"
-    )
-    sweep = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, start_new_session=True)
-    while not list(tmp_path.glob("*/checkpoints/*-fit")):
-        assert sweep.poll() is None, "the sweep ended before it could be stopped"
-        time.sleep(0.05)
-    os.killpg(sweep.pid, stop) if stop is signal.SIGINT else os.kill(sweep.pid, stop)
-    sweep.wait(120)
-    assert not _processes(tmp_path)
-    assert not job.finished
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        before = _checkpoints(tmp_path)
+        sweep = fresh_process.start(_sweep, tmp_path, folder=tmp_path, out=tmp_path / "out", err=tmp_path / "err")
+        while not _checkpoints(tmp_path) - before:
+            assert sweep.is_alive(), "the sweep ended before it could be stopped"
+            time.sleep(0.05)
+        assert sweep.pid is not None
+        os.killpg(sweep.pid, stop) if stop is signal.SIGINT else os.kill(sweep.pid, stop)
+        sweep.join(120)
+        assert sweep.exitcode is not None
+        assert not _processes(tmp_path)
+        assert not job.finished
     began = (job.folder / "config.yaml").stat().st_mtime_ns
     assert local.run_jobs([job], AT_ONCE, lambda _: None) == []
     assert job.finished
     assert (job.folder / "config.yaml").stat().st_mtime_ns == began
+
+
+def _checkpoints(root: Path) -> set[Path]:
+    return set(root.glob("*/checkpoints/*-fit"))
+
+
+def _sweep(root: Path) -> None:
+    os.setsid()  # a session of its own, as a shell gives to what it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+    local.run_jobs([_long(root)], AT_ONCE, print)
 
 
 def test_a_run_that_fails_does_not_stop_the_others(paper_table: PaperTable, tmp_path: Path) -> None:
@@ -181,28 +191,6 @@ def test_a_run_that_fails_does_not_stop_the_others(paper_table: PaperTable, tmp_
     assert all(job.finished for job in wanted[1:])
     assert any(f"{broken.folder.name}: failed; see {local.log_of(broken)}" in line for line in said)
     assert "is not empty" in local.log_of(broken).read_text()
-
-
-@pytest.mark.slow
-def test_on_ray_a_dead_workers_run_is_resumed_by_another(paper_table: PaperTable, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'lockgate[sweep]'")
-    job, said, killed = _long(tmp_path), list[str](), list[int]()
-
-    def kill_a_worker() -> None:
-        for _ in range(1200):
-            found = subprocess.run(["pgrep", "-f", "ray::_work"], capture_output=True, text=True).stdout.split()
-            if found and list(tmp_path.glob("*/checkpoints/*-fit")):
-                os.kill(int(found[0]), signal.SIGKILL)
-                killed.append(int(found[0]))
-                return
-            time.sleep(0.05)
-
-    killer = threading.Thread(target=kill_a_worker)
-    killer.start()
-    assert ray.run_jobs([job], "local", 2, said.append) == []
-    killer.join()
-    assert killed
-    assert job.finished
 
 
 @pytest.mark.parametrize("out", ["--out '/tmp/my runs/x'", "--out=/tmp/x", "--out /tmp/x"])

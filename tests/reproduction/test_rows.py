@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lockgate.config import Experiment, leaves
-from lockgate.presets import printed
+from lockgate.presets import printed, recipe
 from lockgate.reproduction import TABLES
 from lockgate.reproduction.paper_table import Line, Schedule
 from lockgate.reproduction.rows import BUDGET, LOCKGATE, printed_row
+from lockgate.reproduction.tables_and_figures import episodic
 from lockgate.runs.build import validated
 
 SCHEDULES: tuple[Schedule, ...] = ("short", "paper")
@@ -110,3 +113,12 @@ def test_no_class_incremental_number_stands_alone() -> None:
     for name, group in (("episodic", "mnist"), ("episodic", "svhn"), ("digits", "digits, no task given, C = 200")):
         rows = {line.row for line in by_group(name, "short")[group]}
         assert {"ER", "DER++", "ER-ACE", "GDumb", "SVM on the stored images"} <= rows
+
+
+def test_a_variant_has_the_settings_that_were_chosen_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(recipe.FOLDER, tmp_path / "presets")
+    monkeypatch.setattr(recipe, "FOLDER", tmp_path / "presets")
+    chosen = "method: icarl\nfixed: {options: {selection: random}}\nsettings: {optim: {lr: 0.0123}}\n"
+    (tmp_path / "presets" / "chosen" / "simple_cnn" / "icarl-rand.yaml").write_text(chosen)
+    rates = {row: episodic.rival("short", row, "mnist", 500).optim.lr for row in ("iCaRL-rand", "iCaRL-mean")}
+    assert rates["iCaRL-rand"] == 0.0123 != rates["iCaRL-mean"]

@@ -34,7 +34,7 @@ def flip(file: Path) -> None:
 
 def records(out: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "test_seconds")} for line in lines]
 
 
 def set_optim(out: Path, **changes: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.support import tiny
 
 from lockgate.config import DataConfig, Experiment, ScenarioConfig
 from lockgate.errors import ConfigError, TrainingError
@@ -196,3 +197,11 @@ def test_a_run_notes_the_commit_of_a_checkout() -> None:
     noted = environment()["commit"]
     assert noted is not None
     assert found.stdout.startswith(noted.removesuffix("-dirty"))
+
+
+@pytest.mark.parametrize(("method", "what"), [("dgm", "task 1/2  "), ("ccgn-generative", "task 1/2  generator  ")])
+def test_what_is_trained_in_fp32_all_the_same_is_said(method, what, tmp_path, capsys):
+    run(tiny.experiment(method, epochs=1, runtime={"precision": "bf16-mixed"}), tmp_path / "run")
+    assert f"{what}trained in fp32, not in bf16-mixed" in capsys.readouterr().err
+    run(tiny.experiment(method, epochs=1), tmp_path / "full")
+    assert "trained in fp32" not in capsys.readouterr().err

@@ -15,6 +15,7 @@ from tests.support import tiny
 
 from lockgate.config import ScenarioConfig
 from lockgate.data.arrays import Arrays, Dataset
+from lockgate.errors import ConfigError
 from lockgate.evaluation.accuracy import accuracy, domain_incremental, without_task
 from lockgate.methods import METHODS
 from lockgate.runs.loading import load
@@ -213,14 +214,25 @@ def test_evaluated_on_held_out_images_the_test_images_are_never_looked_at() -> N
     data = dataset()
     unread = Dataset("toy", data.classes, data.train, None)  # type: ignore[arg-type]
     for kind, tasks in (("classes", 3), ("rotated", 2)):
-        config = ScenarioConfig(kind=kind, evaluate="held_out")  # type: ignore[arg-type]
-        for task in split(unread, tasks, config, 0).tasks:
-            assert task.test is task.val
+        config = ScenarioConfig(kind=kind, evaluate="held_out", held_out=0.4)  # type: ignore[arg-type]
+        whole = ScenarioConfig(kind=kind, held_out=0.4)  # type: ignore[arg-type]
+        for task, usual in zip(split(unread, tasks, config, 0).tasks, split(data, tasks, whole, 0).tasks, strict=True):
+            assert torch.equal(task.train.x[:], usual.train.x[:])
+            for label in torch.unique(usual.val.y):
+                parts = [part.x[torch.nonzero(part.y == label).flatten()] for part in (task.val, task.test, usual.val)]
+                val, test, both = ([image.numpy().tobytes() for image in part] for part in parts)
+                assert sorted(val + test) == sorted(both), "held-out images, and all of them"
+                assert len(test) == -(-len(both) // 2)
+
+
+def test_two_images_of_each_class_must_be_held_out_where_some_are_to_judge_by() -> None:
+    with pytest.raises(ConfigError, match=r"two images of each class .* Raise 'scenario\.held_out'"):
+        split(dataset(), 3, ScenarioConfig(evaluate="held_out", held_out=0.01), 0)
 
 
 def test_accuracy_is_then_that_of_held_out_images(tmp_path: Path) -> None:
     experiment = tiny.experiment("finetune", scenario={"evaluate": "held_out", "held_out": 0.3})
     summary = run(experiment, tmp_path / "run")
     learner, scenario, _ = load(tmp_path / "run")
-    assert summary["task_incremental"]["matrix"][-1] == [accuracy(learner, t.val, t.id) for t in scenario.tasks]
+    assert summary["task_incremental"]["matrix"][-1] == [accuracy(learner, t.test, t.id) for t in scenario.tasks]
     assert summary["scenario"]["evaluate"] == "held_out"

@@ -7,19 +7,20 @@ import shutil
 import torch
 import torch.distributed as dist
 
-from lockgate.runs.run import Run
+from lockgate.runs.process import Run
 from lockgate.training import distributed
 
 
 def work_all(fabric, cases):
-    """Whole runs one after another, ``(experiment, scenario, folder)`` each; then parameters are compared.
+    """Whole runs one after another, ``(experiment, scenario, folder, kept)`` each; then parameters are compared.
 
-    Returns of each its summary and the names of tensors that differ between ranks. One start of two ranks for all: to
-    import torch twice takes longer than a tiny run."""
+    Returns of each its summary and the names of tensors that differ between ranks, and leaves a copy in ``kept``. One
+    start of two ranks for all: to import torch twice takes longer than a tiny run."""
     torch.set_num_threads(1)
     results = []
-    for experiment, scenario, folder in cases:
-        run = Run(fabric, experiment, scenario, folder, None)
+    for experiment, scenario, folder, kept in cases:
+        run = Copied(fabric, experiment, scenario, folder, None)
+        run.kept = kept
         run.go()
         results.append((run.summary(), differing(run.learner)))
     distributed.leave()
@@ -52,13 +53,3 @@ class Copied(Run):
         fit = meta.get("fit", {})
         if self.first and meta["stage"] == 1 and fit.get("epoch") == 1 and fit.get("step"):
             shutil.copytree(self.folder.path, self.kept, dirs_exist_ok=True)
-
-
-def work_and_copy(fabric, experiment, scenario, folder, kept):
-    """A whole run that leaves a copy of itself, as it would have been found if it had been killed."""
-    torch.set_num_threads(1)
-    run = Copied(fabric, experiment, scenario, folder, None)
-    run.kept = kept
-    run.go()
-    distributed.leave()
-    return {}

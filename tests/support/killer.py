@@ -1,9 +1,7 @@
 """Kill a run with SIGKILL again and again, resume it to its end, and compare it with one that was never killed.
 
-    python killer.py        reads cases from standard input, one JSON object a line, and answers each by another
-
-Runs in a process of its own: torch is imported once for all cases, and each attempt is a forked child, so that ten
-kills cost seconds.
+``serve`` takes cases from a pipe and answers each. It runs in a process of its own (``fresh_process``), and each
+attempt is a child that it forks, so that ten kills cost seconds.
 """
 
 from __future__ import annotations
@@ -13,15 +11,10 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 import traceback
+from multiprocessing.connection import Connection
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from lightning_fabric import Fabric  # noqa: F401  imported before forking, so that no child pays for it
-from sklearn import svm  # noqa: F401
 
 from lockgate.methods import METHODS
 from lockgate.runs.checkpoint import found
@@ -114,6 +107,7 @@ def outcome(out: Path) -> dict[str, object]:
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
     for record in records:
         record.pop("seconds")
+        record.pop("test_seconds", None)
     return {
         "learner": hashlib.sha256((last / "learner.safetensors").read_bytes()).hexdigest(),
         "task_incremental": summary["task_incremental"],
@@ -149,14 +143,14 @@ def survive(method: str, backbone: str, options: dict[str, object], folder: str,
     return {"kills": done, "phases": phases, "reference": outcome(reference), "killed": outcome(out)}
 
 
-def main() -> None:
-    for line in sys.stdin:
+def serve(cases: Connection) -> None:
+    """Answer every case that comes through the pipe, until it is closed."""
+    while True:
         try:
-            answer = survive(**json.loads(line))
+            case = cases.recv()
+        except EOFError:
+            return
+        try:
+            cases.send(survive(**case))
         except Exception:
-            answer = {"error": traceback.format_exc()}
-        print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+            cases.send({"error": traceback.format_exc()})

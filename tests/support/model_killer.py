@@ -1,8 +1,6 @@
 """Kill the learning of a task with SIGKILL again and again; after each kill the model must load and answer as before.
 
-    python model_killer.py FOLDER KILLS
-
-As ``killer.py``, from which it takes its tools, but for a model that grows. Prints one JSON object.
+As ``killer.py``, from which it takes its tools, but for a model that grows. ``main`` prints one JSON object.
 """
 
 from __future__ import annotations
@@ -12,12 +10,9 @@ import os
 import random
 import shutil
 import signal
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 import yaml
@@ -27,7 +22,7 @@ from lockgate.app.model_dir import read_model
 from lockgate.app.trained import open_trained
 from lockgate.errors import CheckpointError, RunFolderError
 from tests.support.folders import QUICK, bits, teach, write
-from tests.support.killer import attempt, child, finish  # imports fabric, once for all children
+from tests.support.killer import attempt, child, finish
 
 IMAGES = torch.randint(0, 256, (9, 1, 8, 8), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
 SHORT, LONG = replace(QUICK, epochs=3), replace(QUICK, epochs=24)
@@ -77,6 +72,7 @@ def second_refused(model: Path, folder: Path) -> dict[str, object]:
 
 
 def main(folder: Path, kills: int) -> None:
+    torch.set_num_threads(1)
     pets = write(folder / "pets", {"cat": 12, "dog": 12})
     tools = write(folder / "tools", {"axe": 24, "saw": 24})
     ships = write(folder / "ships", {"ferry": 12, "tug": 12})
@@ -137,8 +133,3 @@ def main(folder: Path, kills: int) -> None:
             }
         )
     )
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    main(Path(sys.argv[1]), int(sys.argv[2]))

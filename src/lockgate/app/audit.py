@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lockgate.app.model_dir import is_model, read_model
+from lockgate.app.model_dir import is_model, read_model, require_trained
 from lockgate.errors import ExactnessError
 from lockgate.evaluation.exactness import Verdict, audit
 from lockgate.runs.loading import load, place, read_ends_of
@@ -14,6 +14,7 @@ from lockgate.training.device import is_here, prepare_process, promised_on, thre
 
 def audit_run(out: Path, objects: Objects = NOTHING) -> Verdict:
     """Re-compute every digest that a task left behind: locked tensors, and logits on its test set or its probes."""
+    require_trained(out)
     if is_model(out):
         model = read_model(out)
         prepare_process(model.experiment)

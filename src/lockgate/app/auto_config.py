@@ -14,19 +14,21 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from lockgate.app.experiment_file import scaled
 from lockgate.config import Experiment, gather, leaves, merge
 from lockgate.data.size import TaskSize
 from lockgate.data.task_images import ImageStats
 from lockgate.errors import ConfigError
 from lockgate.methods import METHODS
 from lockgate.presets.chosen import chosen_for
-from lockgate.presets.recipe import batch_for, epochs_for, recipe_file, settings_for
+from lockgate.presets.recipe import augment_for, batch_for, epochs_for, recipe_file, settings_for
 from lockgate.runs.build import experiment_from
 from lockgate.scenario.incremental import class_weights
 
 MemoryKind = Literal["none", "episodic", "generative"]
+AugmentKind = Literal["none", "move", "flip"]
 METHOD_OF_MEMORY: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic", "generative": "ccgn-generative"}
 
 LARGEST, SMALLEST, STEP = 32, 8, 4
@@ -39,7 +41,7 @@ KEPT = 500
 
 @dataclass(frozen=True)
 class UserSettings:
-    """What the user asked for; None: choose. The first task fixes all but epochs, batch and device."""
+    """What the user asked for; None: choose. The first task fixes all but what is of a task: see ``OF_A_TASK``."""
 
     memory: MemoryKind | None = None
     size: int | None = None
@@ -51,24 +53,36 @@ class UserSettings:
     epochs: int | None = None
     batch_size: int | None = None
     device: str | None = None
+    lr: float | None = None
+    patience: int | None = None
+    augment: AugmentKind | None = None
 
 
-WHOLE = ("size", "width", "keep", "seed", "epochs", "batch_size")
-TEXT = ("memory", "backbone", "device")
+OF_A_TASK = ("epochs", "batch_size", "device", "lr", "patience", "augment")
+"""Settings that each task may have of its own."""
+WHOLE = ("size", "width", "keep", "seed", "epochs", "batch_size", "patience")
+TEXT = ("memory", "backbone", "device", "augment")
 
 
 def checked(settings: UserSettings) -> UserSettings:
     """The settings, with NumPy's whole numbers as Python's; raises for every one of another type."""
     problems: list[str] = []
     whole: dict[str, Any] = {}
-    for name in (*WHOLE, *TEXT):
+    for name in (*WHOLE, *TEXT, "lr"):
         value = getattr(settings, name)
         if value is None or (name in TEXT and isinstance(value, str)):
+            continue
+        if name == "lr" and isinstance(value, numbers.Real) and not isinstance(value, bool):
+            whole[name] = float(value)
             continue
         if name in WHOLE and isinstance(value, numbers.Integral) and not isinstance(value, bool):
             whole[name] = int(value)
             continue
-        problems.append(f"'{name}' must be {'text' if name in TEXT else 'a whole number'}. Got {value!r} instead.")
+        wanted = "text" if name in TEXT else "a number" if name == "lr" else "a whole number"
+        problems.append(f"'{name}' must be {wanted}. Got {value!r} instead.")
+    if isinstance(settings.augment, str) and settings.augment not in get_args(AugmentKind):
+        known = ", ".join(get_args(AugmentKind))
+        problems.append(f"'augment' must be one of {known}. Got {settings.augment!r} instead.")
     if not isinstance(settings.options, Mapping):
         problems.append(f"'options' must be a group of keys. Got {settings.options!r} instead.")
     if problems:
@@ -112,10 +126,10 @@ def _refuse_keep(settings: UserSettings, memory: str) -> None:
     problem = ""
     if memory != "episodic":
         problem = f"'keep' is for memory 'episodic'. Got {keep} with memory {memory!r} instead; leave one of them out."
-    elif keep == 0:
+    elif keep is not None and keep < 1:
         problem = (
-            "'keep' must be at least 1. Got 0 instead; to keep no images, choose memory 'none' or 'generative', and "
-            "'probes' 0."
+            f"'keep' must be at least 1. Got {keep} instead; to keep no images, choose memory 'none' or 'generative', "
+            "and 'probes' 0."
         )
     elif buffer not in (None, keep):
         problem = f"'keep' and 'options.buffer' are one number. Got {keep} and {buffer} instead; leave one of them out."
@@ -153,10 +167,26 @@ def for_task(model: Experiment, settings: UserSettings, images: int) -> Experime
     rule = recipe_file(model.backbone)["schedule"]
     batch = batch_for(rule, images) if settings.batch_size is None else settings.batch_size
     epochs = epochs_for(rule, images, batch) if settings.epochs is None else settings.epochs
-    device = model.runtime.accelerator if settings.device is None else settings.device
-    runtime = replace(model.runtime, accelerator=device)
-    made = replace(model, epochs=epochs, optim=replace(model.optim, batch_size=batch), runtime=runtime)
-    return experiment_from(made.to_dict())
+    over: dict[str, Any] = {"epochs": epochs, "optim": {"batch_size": batch}, "options": {}}
+    if settings.device is not None:
+        over["runtime"] = {"accelerator": settings.device}
+    if settings.lr is not None:
+        over["optim"]["lr"] = settings.lr
+    if settings.patience is not None:
+        over["options"]["sparsity_warmup"] = settings.patience
+    if settings.augment is not None:
+        over["augment"] = _augment(settings.augment, model)
+    named = "gan.iterations" in dict(leaves(settings.options))
+    shorter = 1.0 if named else epochs / epochs_for(rule, images, batch)
+    return experiment_from(scaled(merge(model.to_dict(), over), shorter))
+
+
+def _augment(kind: str, model: Experiment) -> dict[str, Any]:
+    """How images of a task vary: not at all, as the recipe moves them, or mirrored too."""
+    if kind == "none":
+        return {"random_translate": 0, "random_affine": 0.0, "random_flip": False}
+    moved = augment_for(recipe_file(model.backbone)["augment"], model.data.image_size)
+    return {**moved, "random_flip": kind == "flip"}
 
 
 def describe(
@@ -179,7 +209,9 @@ def describe(
             lines.append(f"  memory: up to {kept} of your images are kept inside the model, to tell tasks apart")
         if schedule.method == METHOD_OF_MEMORY["none"]:
             lines.append("  memory: none, so you must say the task when you ask")
-    lines.append(f"  schedule: {schedule.epochs} epochs, {schedule.optim.batch_size} images a step")
+    gan = schedule.options.get("gan", {}).get("iterations")
+    generator = f"; {gan} iterations of its generator" if gan else ""
+    lines.append(f"  schedule: {schedule.epochs} epochs, {schedule.optim.batch_size} images a step{generator}")
     if class_weights(counts):
         lines.append(f"  classes differ in size ({min(counts)} to {max(counts)}): each counts the same in the loss")
     if probes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lockgate.config import Experiment, merge, read_yaml
+from lockgate.config import Experiment, leaves, merge, read_yaml
 from lockgate.data import DATASETS
 from lockgate.data.size import TaskSize
 from lockgate.errors import ConfigError
@@ -42,4 +42,20 @@ def over_preset(values: Mapping[str, Any], task: TaskSize | None = None, chosen:
     method, dataset = (str(given.get(key, getattr(base, key))) for key in ("method", "dataset"))
     if preset is not None and dataset in DATASETS:  # else its name is a problem to be listed with the others
         base = PRESETS[str(preset)](method, dataset, given, task, chosen)
-    return merge(base.to_dict(), given)
+    made = merge(base.to_dict(), given)
+    epochs, asked = given.get("epochs"), given.get("options")
+    named = dict(leaves(asked)) if isinstance(asked, Mapping) else {}
+    if not chosen or preset is None or not isinstance(epochs, int) or "gan.iterations" in named:
+        return made
+    return scaled(made, epochs / base.epochs)
+
+
+def scaled(values: Mapping[str, Any], share: float) -> dict[str, Any]:
+    """``values`` with whatever else a task trains, which is a GAN, shortened as its epochs are: to ``share`` of them.
+
+    Whoever asks for one epoch does not want to wait for a thousand iterations beside it. More epochs change nothing.
+    """
+    gan = (values.get("options") or {}).get("gan")
+    if not isinstance(gan, Mapping) or not isinstance(gan.get("iterations"), int) or not 0 < share < 1:
+        return dict(values)
+    return merge(values, {"options": {"gan": {"iterations": max(1, round(gan["iterations"] * share))}}})

@@ -6,6 +6,7 @@ name only after it has answered a run's whole test set, or a model's probes, as 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -27,6 +28,13 @@ from lockgate.version import __version__
 Format = Literal["onnx", "torch"]
 ENDINGS: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
 INPUT, OUTPUT = "images", "scores"
+SCORES: dict[str, str] = {
+    "logits": "logits, not normalised: their softmax are probabilities",
+    "joint": "log-probabilities of all classes of all tasks: their exponentials are probabilities",
+    "argmax": "log p(class | image, task) for the task that was found, minus infinity for the classes of others: their "
+    "exponentials are probabilities within that task",
+}
+"""What the numbers are, by the kind of inference."""
 METADATA = "lockgate.json"
 """Name of the metadata inside a ``torch.export`` file; ONNX has a place for it."""
 
@@ -61,7 +69,8 @@ def export_run(
     except OSError as error:
         raise LockgateError(f"Cannot write {path}: {error.strerror}. Choose another --out.") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that is read-only refuses this as well
+            partial.unlink()
     return path, agreement
 
 
@@ -88,17 +97,28 @@ def answering_network(trained: Trained, task: int | None) -> nn.Module:
 
 
 def metadata(trained: Trained, task: int | None) -> dict[str, str]:
-    """What a file says about itself; lists are JSON."""
+    """What a file says about itself, so that it can be used without us; lists are JSON."""
     classes = trained.class_names if task is None else trained.classes[task]
     task_of_class = [t for t in trained.task_of_class if task in (None, t)]
+    inference = "logits" if task is not None else inference_of(trained.learner)
+    channels, height, width = trained.learner.image_shape
     return {
         "lockgate": __version__,
-        "input": f"{INPUT}: uint8 (batch >= 1, {', '.join(map(str, trained.learner.image_shape))})",
-        "output": f"{OUTPUT}: float32 (batch, {len(classes)}), the largest is the answer",
-        "inference": "logits" if task is not None else inference_of(trained.learner),
+        "input": f"{INPUT}: uint8 (batch >= 1, {channels}, {height}, {width}), pixels 0 to 255 as they are: they are "
+        "standardised inside",
+        "channels": json.dumps(["grey"] if channels == 1 else ["red", "green", "blue"]),
+        "resize": f"the whole image to {width}x{height}, each new pixel the mean of those under it (Pillow: "
+        f"Image.convert('{'L' if channels == 1 else 'RGB'}').resize(({width}, {height}), Image.Resampling.BOX)); "
+        "nothing is cropped",
+        "output": f"{OUTPUT}: float32 (batch, {len(classes)}), one a class in the order of `classes`; the largest is "
+        "the answer",
+        "scores": SCORES.get(inference, inference),
+        "inference": inference,
         "classes": json.dumps(list(classes)),
         "task_of_class": json.dumps(task_of_class),
         "tasks": json.dumps(list(trained.tasks)),
+        "task": "found by the network" if task is None else trained.tasks[task],
+        "promise": "agrees with its network up to rounding; what never changes by a bit are that network's answers",
     }
 
 

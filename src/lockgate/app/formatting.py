@@ -24,6 +24,7 @@ def inspect_text(found: dict[str, Any]) -> str:
     parts = [head, _tasks(found), _layers(found["capacity"]), _bytes(found["bytes"], found["memory"])]
     integrity = f"Integrity: {found['integrity']} ({found['checkpoint']})."
     parts.append(f"{integrity} Last audit, when it learnt: {_last_audit(tasks, found['audit'])}.")
+    parts += [f"warning: {said}" for said in found["warnings"]]
     return "\n\n".join(parts)
 
 
@@ -41,6 +42,7 @@ def task_text(found: dict[str, Any]) -> str:
     lines.append(
         f"On disk: network {sizes['network']:,} bytes, memory {sizes['memory']:,}, probes {sizes['probes']:,}."
     )
+    lines += [f"warning: {said}" for said in found["warnings"]]
     return "\n".join(lines)
 
 
@@ -107,12 +109,26 @@ def _bytes(sizes: dict[str, int], memory: dict[str, int] | None) -> str:
     return "\n".join(["Bytes", *table(rows)])
 
 
-def answers_text(seen: Sequence[Any]) -> list[str]:
-    """A table of images and what they were taken for: a line an answer, the image named once."""
-    rows = [["image", "class", "task", "confidence"]]
-    for item in seen:
+class AnswerTable:
+    """A table of images and what they were taken for, as it comes: a line an answer, the image named once."""
+
+    def __init__(self) -> None:
+        self._rows: list[list[str]] = [["image", "class", "task", "confidence"]]
+        self._widths = [0, 0, 0, 0]
+
+    def add(self, item: Any) -> None:
+        """One more image."""
         for rank, answer in enumerate(item.answers):
             # A name that is not UTF-8 is shown escaped: it must not cost the answers.
             path = "" if rank else item.path.encode("utf-8", "backslashreplace").decode()
-            rows.append([path, answer.name, answer.task, f"{answer.confidence:.4f}"])
-    return table(rows)
+            self._rows.append([path, answer.name, answer.task, f"{answer.confidence:.4f}"])
+
+    def lines(self, fewest: int = 1) -> list[str]:
+        """What was added since the last call, if it is so many lines; columns widen when they must, and only then."""
+        begun = any(self._widths)
+        if len(self._rows) < (fewest if begun else fewest + 1):
+            return []
+        columns = zip(self._widths, zip(*self._rows, strict=True), strict=True)
+        self._widths = [max(width, *map(len, column)) for width, column in columns]
+        found, self._rows = table(self._rows, self._widths), []
+        return found

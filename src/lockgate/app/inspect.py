@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lockgate.app.model_dir import Model, read_model
+from lockgate.app.warn import warnings
 
 
 def inspect_model(path: Path) -> dict[str, Any]:
@@ -13,26 +14,27 @@ def inspect_model(path: Path) -> dict[str, Any]:
     model = read_model(path)
     records = model.records()
     last = records[-1]
+    probes = [len(kept) for _, kept in model.probes()]
     return {
         "model": str(path),
         "method": model.experiment.method,
         "backbone": model.experiment.backbone,
         "image_shape": list(model.image_shape),
-        "tasks": [_task(model, record) for record in records],
+        "tasks": [_task(model, record, count) for record, count in zip(records, probes, strict=True)],
         "class_incremental": last["class_incremental"],
         "capacity": last["capacity"],
         "memory": last["memory"],
         "bytes": _bytes(model, last),
         "audit": last["audit"],
+        "warnings": warnings(records, [task.name for task in model.tasks], probes),
         "checkpoint": model.end.path.name,
         "integrity": "every file fits its SHA-256",
     }
 
 
-def _task(model: Model, record: dict[str, Any]) -> dict[str, Any]:
+def _task(model: Model, record: dict[str, Any], probes: int) -> dict[str, Any]:
     known = model.tasks[record["task"]]
     macs = record["macs"]["by_task"][-1]
-    probes = len(model.probes()[record["task"]][1])
     return {
         "name": known.name,
         "classes": list(known.classes),

@@ -12,10 +12,13 @@ import torch
 from lockgate.app import auto_config
 from lockgate.app.auto_config import UserSettings
 from lockgate.app.model_dir import Model, ModelFolder, TaskInfo, is_model, learn_task, read_model
+from lockgate.data.images import MOST_TOLD
 from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.task_images import TaskImages
 from lockgate.errors import ConfigError, DataError, RunFolderError
 
+LONGEST = 100
+"""Letters of a task's name."""
 PROBES = 32
 """Test images of each task that a model keeps, to prove that its answers have not changed."""
 
@@ -36,6 +39,7 @@ def learn(
     ``known`` are the tasks that the caller knows the model to have learnt: where they are not, nothing is begun.
     """
     settings, probes = auto_config.checked(settings), _checked_probes(probes)
+    refuse_name(name)
     folder = ModelFolder(path)
     if known and not is_model(path):
         refuse_lost_tasks(path, known, ())
@@ -49,6 +53,8 @@ def learn(
             experiment = auto_config.first(settings, task_images.stats(), torch.get_num_threads())
         _refuse_known(model, task_images, name, experiment.method == auto_config.METHOD_OF_MEMORY["none"])
         data = task_images.read(Preprocessing.of(experiment.data))
+        for line in _skipped(task_images):
+            log(line)
         counts = tuple(np.bincount(data.y, minlength=len(task_images.classes)).tolist())
         share = experiment.scenario.held_out
         schedule = auto_config.for_task(experiment, settings, round(len(data.y) * (1 - share) ** 2))
@@ -64,8 +70,49 @@ def learn(
             TaskInfo(name, task_images.classes, task_images.integers, counts),
             probes,
             quiet,
+            log,
         )
         return read_model(path)
+
+
+def refuse_name(name: str) -> None:
+    """Raise for a name that could not be typed, shown on a line or told from a path."""
+    bad = not name.strip() or name != name.strip() or not name.isprintable() or set(name) & set("/\\")
+    if bad or len(name) > LONGEST:
+        raise ConfigError(
+            [
+                f"'name' must be 1 to {LONGEST} letters, digits, signs or inner blanks, without '/' and '\\\\'. Got "
+                f"{name!r} instead."
+            ]
+        )
+
+
+def refuse_repeated(tasks: Sequence[tuple[str, TaskImages]]) -> None:
+    """Raise if tasks that are to be learnt one after the other share a name or a class: before the first is learnt."""
+    seen: dict[str, str] = {}
+    names: set[str] = set()
+    for name, task_images in tasks:
+        refuse_name(name)
+        if name in names:
+            raise DataError(f"Two folders are called {name!r}; wanted a name for each task. Learn one of them alone.")
+        names.add(name)
+        for class_name in task_images.classes:
+            if class_name in seen:
+                raise DataError(
+                    f"{class_name!r} is a class of {seen[class_name]!r} and of {name!r}; wanted it in one. "
+                    "Leave it out of one, or give other names to what is something else."
+                )
+            seen[class_name] = name
+
+
+def _skipped(task_images: TaskImages) -> list[str]:
+    """What was left out, in words."""
+    left_out: Sequence[str] = getattr(task_images, "skipped", ())
+    if not left_out:
+        return []
+    more = [f"    and {len(left_out) - MOST_TOLD} more"] if len(left_out) > MOST_TOLD else []
+    lines = [f"    {reason}" for reason in left_out[:MOST_TOLD]]
+    return [f"  left out, because they cannot be read: {len(left_out)} images", *lines, *more]
 
 
 def refuse_lost_tasks(path: Path, known: Sequence[str], now: Sequence[str]) -> None:

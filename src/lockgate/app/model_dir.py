@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,11 +26,11 @@ from lockgate.methods.base import Method
 from lockgate.runs import checkpoint
 from lockgate.runs.build import build_learner, validated
 from lockgate.runs.checkpoint import Checkpoint
-from lockgate.runs.directory import RunFolder, empty
+from lockgate.runs.directory import MODEL_CONFIG, RunFolder, empty
 from lockgate.runs.given import Given
 from lockgate.runs.loading import load_end
 from lockgate.runs.log import read_ends
-from lockgate.runs.run import ExtraState, Run
+from lockgate.runs.process import ExtraState, Run
 from lockgate.scenario.incremental import grow, past_tasks
 from lockgate.training.device import make_fabric, prepare_process
 from lockgate.types import Examples, State, Task
@@ -41,7 +41,7 @@ PARTS = ("x", "y", "task")  # of ``Examples``
 class ModelFolder(RunFolder):
     """A folder that holds a model, or will."""
 
-    config_name = "model.yaml"
+    config_name = MODEL_CONFIG
     what = "model"
     beginning = "lockgate learn"
 
@@ -138,8 +138,28 @@ def is_model(path: Path) -> bool:
     return ModelFolder(path).config.is_file()
 
 
+def require_model(path: Path) -> None:
+    """Raise unless ``path`` is a model folder."""
+    if is_model(path):
+        return
+    if (path / RunFolder.config_name).is_file():
+        raise RunFolderError(f"{path} is a run, and this is for models, which `lockgate learn` makes.")
+    what = "holds no model: there is no model.yaml in it" if path.exists() else "does not exist"
+    raise RunFolderError(f"{path} {what}. Give the folder of a model, or make one with `lockgate learn`.")
+
+
+def require_trained(path: Path) -> None:
+    """Raise unless ``path`` is a model or a run."""
+    if not is_model(path) and not RunFolder(path).config.is_file():
+        what = "holds neither a model nor a run" if path.exists() else "does not exist"
+        raise RunFolderError(
+            f"{path} {what}. Give the folder of a model (`lockgate learn` makes one) or of a run (`lockgate run`)."
+        )
+
+
 def read_model(path: Path) -> Model:
     """The model in ``path``, its files checked against their checksums."""
+    require_model(path)
     folder = ModelFolder(path)
     experiment = validated(folder.experiment())
     end = folder.end()
@@ -163,8 +183,9 @@ def learn_task(
     new: TaskInfo,
     probes: int,
     quiet: bool,
+    log: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Learn one more task, in a folder that this process holds.
+    """Learn one more task, in a folder that this process holds; ``log`` hears if it goes on where it was stopped.
 
     ``experiment`` is the model's own, with this task's schedule. A task that was stopped goes on where it stood if it
     is the same to the last pixel; any other drops what was left of it.
@@ -178,6 +199,10 @@ def learn_task(
         {"model": {"tasks": [asdict(task) for task in tasks], "digest": digest}}, {"probes": _flat(kept)}
     )
     start = _start(folder, digest)
+    if start is not None and start.kind == "fit":
+        meta = start.manifest()["meta"]
+        epoch, seconds = meta["fit"]["epoch"] + 1, meta["seconds"]
+        log(f"  resumed: this task was stopped in epoch {epoch}, after {seconds:.0f} s, and goes on from there")
     fabric = make_fabric(experiment)
     tuned = prepare_process(experiment)
     Run(fabric, experiment, scenario, folder, start, extra_state, Given(quiet=quiet)).go(tuned)

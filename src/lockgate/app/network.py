@@ -122,6 +122,7 @@ def _described(
     broken: tuple[str, ...],
 ) -> NetworkCheck:
     maps = [slot for slot in backbone.slots if isinstance(slot, SlotMap)]
+    given = backbone.constants()
     return NetworkCheck(
         name,
         size,
@@ -132,7 +133,7 @@ def _described(
         len(backbone.found.blocks),
         backbone.found.head,
         backbone.features,
-        sum(value.numel() for value in backbone.constants().values()),
+        sum(value.numel() for name, value in backbone.named_parameters() if name in given),
         sum(p.numel() for slot in backbone.slots for p in slot.own[-1].parameters()),
         sum(p.numel() for part in backbone.frozen_prefix() for p in part.parameters()),
         moved,

@@ -25,9 +25,11 @@ class NotLearntError(CheckpointError, NotFittedError):  # type: ignore[misc]
 class OpenModel:
     """One model folder, read once and again after each task; a temporary one is gone with this object."""
 
-    def __init__(self, given: str | os.PathLike[str] | None) -> None:
+    def __init__(self, given: str | os.PathLike[str] | None, read: bool = True) -> None:
         self.given = given
         """What the folder was asked for as."""
+        self._model: Model | None = None
+        self._trained: Trained | None = None
         if given is None:
             root = Path(tempfile.mkdtemp(prefix="lockgate-"))
             weakref.finalize(self, _remove, root, os.getpid())
@@ -36,7 +38,8 @@ class OpenModel:
             self.path = Path(os.path.abspath(given))  # the process may change its directory later
         else:
             raise ConfigError([f"'path' must be text or a path. Got {given!r} instead."])
-        self.read()
+        if read:
+            self.read()
 
     @classmethod
     def of_files(cls, files: dict[str, bytes]) -> OpenModel:
@@ -57,8 +60,7 @@ class OpenModel:
 
     def read(self) -> None:
         """Read the folder anew; a model whose first task was stopped has learnt nothing."""
-        self._model: Model | None = None
-        self._trained: Trained | None = None
+        self._model = self._trained = None
         if is_model(self.path) and ModelFolder(self.path).end() is not None:
             model = read_model(self.path)  # once: another process may end a task at any time
             with threads(0):  # as many as before, afterwards

@@ -1,19 +1,30 @@
-"""``lockgate predict``: image files to answers. A file that cannot be read does not hold up the others."""
+"""``lockgate predict``: image files to answers, batch by batch. A file that cannot be read does not hold up the others.
+
+Nothing is kept of a batch when the next is read, so that a million images need no more memory than a few hundred.
+"""
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 
-from lockgate.app.trained import Answer, Trained
-from lockgate.data.images import LITTER, try_image
+from lockgate.app.trained import Answer, Form, Trained
+from lockgate.data.images import LITTER, decode_image, try_image
+from lockgate.data.preprocessing import Pixels, Preprocessing
 from lockgate.errors import DataError
 from lockgate.training.phase import EVAL_BATCH
+
+STDIN = Path("-")
+"""In the place of a file: an image, or the names of image files a line, from standard input."""
+PICTURES = (b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF", b"BM")
+"""How the bytes begin of the images that are read from strangers."""
 
 
 @dataclass(frozen=True)
@@ -26,27 +37,80 @@ class Prediction:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = [answer._asdict() for answer in self.answers]
+        found = [answer.to_dict() for answer in self.answers]
         return {"image": self.path, "error": self.error} if self.error else {"image": self.path, "answers": found}
 
 
-def look(trained: Trained, paths: Sequence[Path], task: str | None, top: int) -> Iterator[Prediction]:
-    """What the model takes each image for, the files of folders (and of their folders) in the order of their names."""
+@dataclass(frozen=True)
+class Blob:
+    """The bytes of an image without a file."""
+
+    data: bytes
+
+    def __str__(self) -> str:
+        return "-"
+
+
+Source = Path | Blob
+
+
+def look(
+    trained: Trained,
+    sources: Iterable[Source],
+    task: str | None,
+    top: int,
+    form: Form = "exact",
+    batch: int = EVAL_BATCH,
+) -> Iterator[Prediction]:
+    """What the model takes each image for, in the order given; ``batch`` of them are read and answered at a time."""
     known = None if task is None else trained.task_id(task)
-    files = list(_files(paths))
-    for start in range(0, len(files), EVAL_BATCH):
-        yield from _look(trained, files[start : start + EVAL_BATCH], known, top)
+    remaining = iter(sources)
+    while some := list(itertools.islice(remaining, batch)):
+        yield from _look(trained, some, known, top, form)
 
 
-def _look(trained: Trained, files: Sequence[Path], task: int | None, top: int) -> Iterator[Prediction]:
-    read = [try_image(file, trained.preprocessing) for file in files]
+def _look(trained: Trained, some: Sequence[Source], task: int | None, top: int, form: Form) -> Iterator[Prediction]:
+    read = [_read(source, trained.preprocessing) for source in some]
     good = [image for image in read if not isinstance(image, DataError)]
-    answers = iter(trained.ask(torch.from_numpy(np.stack(good)), task, top) if good else [])
-    for file, image in zip(files, read, strict=True):
+    answers = iter(trained.ask(torch.from_numpy(np.stack(good)), task, top, form) if good else [])
+    for source, image in zip(some, read, strict=True):
         if isinstance(image, DataError):
-            yield Prediction(str(file), (), str(image))
+            yield Prediction(str(source), (), str(image))
         else:
-            yield Prediction(str(file), tuple(next(answers)))
+            yield Prediction(str(source), tuple(next(answers)))
+
+
+def _read(source: Source, wanted: Preprocessing) -> Pixels | DataError:
+    if isinstance(source, Path) and not source.exists():
+        return DataError(f"There is no file {source}. Look at its path.")
+    if isinstance(source, Path):
+        return try_image(source, wanted)
+    try:
+        return decode_image(source.data, "What came from standard input", wanted)
+    except DataError as error:
+        return error
+
+
+def sources(paths: Sequence[Path], stdin: BinaryIO | None = None) -> tuple[Iterator[Source], int | None]:
+    """Files, those of folders (and of their folders) by their names, and standard input; how many, where known."""
+    if STDIN not in paths:
+        files = list(_files(paths))
+        return iter(files), len(files)
+    if len(paths) > 1:
+        raise DataError("Standard input ('-') stands alone. Got it beside other images; name those in its lines.")
+    given = stdin or sys.stdin.buffer
+    first = given.readline()
+    if first.startswith(PICTURES):
+        return iter([Blob(first + given.read())]), 1
+    return _named(itertools.chain([first], given)), None
+
+
+def _named(lines: Iterable[bytes]) -> Iterator[Path]:
+    """The files that lines name, as they come."""
+    for line in lines:
+        name = line.rstrip(b"\r\n")
+        if name:
+            yield Path(name.decode("utf-8", "surrogateescape"))
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

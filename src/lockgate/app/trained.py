@@ -6,15 +6,16 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from lockgate.app.model_dir import Model, is_model, read_model
+from lockgate.app.model_dir import Model, is_model, read_model, require_trained
 from lockgate.config import DataConfig
 from lockgate.data.preprocessing import Preprocessing
-from lockgate.errors import UnknownNameError
+from lockgate.errors import LockgateError, UnknownNameError
+from lockgate.inference.compile import Compiled, compile_learner
 from lockgate.methods.base import Method
 from lockgate.registry import near_matches
 from lockgate.runs.build import build_scenario
@@ -24,6 +25,12 @@ from lockgate.training.device import prepare_process
 from lockgate.training.phase import eval_batch
 from lockgate.types import Examples
 
+Form = Literal["exact", "compiled"]
+"""The learner itself, whose answers are promised never to change by a bit; or what it was compiled to, which is faster
+and agrees with it up to rounding."""
+WORTH_COMPILING = 32
+"""Images from which on compiling pays: it takes as long as about so many answers."""
+
 
 class Answer(NamedTuple):
     """One candidate for what an image shows."""
@@ -31,6 +38,10 @@ class Answer(NamedTuple):
     name: str
     task: str
     confidence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, in the words of the table: `class` is no name for a field in Python."""
+        return {"class": self.name, "task": self.task, "confidence": self.confidence}
 
 
 @dataclass(frozen=True)
@@ -87,8 +98,23 @@ class Trained:
             raise UnknownNameError(f"Unknown task {name!r}.{near_matches(name, list(self.tasks))} Known: {known}.")
         return self.tasks.index(name)
 
+    @functools.cached_property
+    def compiled(self) -> Compiled | None:
+        """The learner compiled to what it can open: the same classes, up to rounding, in less time; None: it cannot be.
+
+        What is promised never to change by a bit are the learner's own answers.
+        """
+        try:
+            return compile_learner(self.learner)
+        except LockgateError:
+            return None
+
+    def form_for(self, images: int) -> Form:
+        """The form that answers ``images`` sooner: to compile takes as long as some answers do."""
+        return "compiled" if images >= WORTH_COMPILING and self.compiled is not None else "exact"
+
     @torch.no_grad()
-    def probabilities(self, x: Tensor, task: int | None = None) -> Tensor:
+    def probabilities(self, x: Tensor, task: int | None = None, form: Form = "exact") -> Tensor:
         """For images (B, C, H, W) uint8, the probability of every class of ``class_names``, (B, classes).
 
         With ``task`` given, classes of other tasks have none. Without, the learner must be one that finds the task.
@@ -104,8 +130,9 @@ class Trained:
         self.learner.eval()
         device = self.learner.input.mean.device
         x = x.clone(memory_format=torch.contiguous_format)  # strides choose kernels: same pixels, same bits
+        answering = self.compiled if form == "compiled" and self.compiled is not None else self.learner
         size = eval_batch(x.shape)
-        parts = [self.learner.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, size)]
+        parts = [answering.predict(part.to(device), task).softmax(1).cpu() for part in torch.split(x, size)]
         found = torch.cat(parts)
         if task is None:
             return found
@@ -113,9 +140,9 @@ class Trained:
         every[:, torch.tensor(self.task_of_class) == task] = found
         return every
 
-    def ask(self, x: Tensor, task: int | None = None, top: int = 1) -> list[list[Answer]]:
+    def ask(self, x: Tensor, task: int | None = None, top: int = 1, form: Form = "exact") -> list[list[Answer]]:
         """For each image of ``x`` (B, C, H, W) uint8, its ``top`` most probable classes, the best first."""
-        values, index = self.probabilities(x, task).sort(dim=1, descending=True, stable=True)
+        values, index = self.probabilities(x, task, form).sort(dim=1, descending=True, stable=True)
         names, task_of = self.class_names, self.task_of_class
         count = top if task is None else min(top, len(self.classes[task]))
         return [
@@ -128,6 +155,7 @@ def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
     """The learner of the run folder or the model ``path``; a run's ``objects`` are given again."""
     if is_model(path):
         return trained_model(read_model(path))
+    require_trained(path)
     learner, classes, experiment = load_alone(path, objects)
 
     def tests() -> tuple[Examples, ...]:

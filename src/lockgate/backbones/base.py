@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,11 +52,17 @@ class Channels:
 
 @contextmanager
 def recorded(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, Tensor]]:
-    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed."""
+    """Within, the maps that the layers of a backbone give are noted, by name, in whatever order they are computed.
+
+    Those that they give this thread: another may ask the same network at the same time.
+    """
     maps: dict[str, Tensor] = {}
+    mine = threading.get_ident()
 
     def note(name: str, layer: nn.Module) -> Any:
-        return layer.register_forward_hook(lambda _, __, out: maps.__setitem__(name, out[0]))
+        return layer.register_forward_hook(
+            lambda _, __, out: maps.__setitem__(name, out[0]) if threading.get_ident() == mine else None
+        )
 
     handles = [note(name, layer) for name, layer in layers.items()]
     try:
@@ -99,6 +106,11 @@ class Backbone(nn.Module):
     def read_given(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """As ``read``, of the network without anything of a task's own: for methods that leave it as it is."""
         return self.read(x, 0)
+
+    @property
+    def depth(self) -> int:
+        """How many maps are read of one stream."""
+        return len(self.layers)
 
     def norms(self, task: int) -> list[nn.Module]:
         """Every norm of a task's stream but those of its gates."""

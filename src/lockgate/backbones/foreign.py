@@ -96,7 +96,7 @@ class ForeignBackbone(Backbone):
         if self.cache is not None:
             return True
         with torch.random.fork_rng(devices=[]):
-            own, example = [slot.name for slot in self.slots], self._example.to(_device(self))
+            own, example = [*(slot.name for slot in self.slots), self.found.head], self._example.to(_device(self))
             prefix = find_prefix(self.module, own, example, self._as_given)
         if prefix is not None:
             self.cache = PrefixCache(prefix, folder, self.constants(), self._as_given)
@@ -120,6 +120,11 @@ class ForeignBackbone(Backbone):
         """Features of the network as it was given, and the outputs of its blocks."""
         stream, maps = self._run(x, None, self.found.blocks)
         return stream.features, {**maps, "features": stream.features}
+
+    @property
+    def depth(self) -> int:
+        """Its blocks and its features."""
+        return len(self.found.blocks) + 1
 
     def frozen_prefix(self) -> list[nn.Module]:
         """Maps and norms before the first part of a task's own, which give the same for ever."""

@@ -54,9 +54,9 @@ class Prefix:
 
 
 def find_prefix(module: nn.Module, own: list[str], example: Tensor, run: Run) -> Prefix | None:
-    """The frozen beginning of ``module``, whose ``own`` parts are of a task; None: there is none, or it does not hold.
+    """The frozen beginning of ``module``; None: there is none, or it does not hold.
 
-    The modules found are changed: they can be replayed.
+    ``own``: parts that are of a task, its head included. The modules found are changed: they can be replayed.
     """
     with torch.no_grad(), watched(module) as calls:
         features, _ = run(example, None)
@@ -112,7 +112,7 @@ class PrefixCache:
         """What the modules of the prefix give for images (B, C, H, W), each computed once: alone, so that its bits
         depend on no other."""
         rows = []
-        for image in x.split(1):
+        for image in torch.split(x, 1):
             digest = image_digest(image)
             row = self.cache.get(digest)
             if row is None:

@@ -10,6 +10,7 @@ from typing import Any
 from lockgate.config import Experiment
 from lockgate.errors import ConfigError
 from lockgate.registry import near_matches
+from lockgate.settings import type_hints
 
 SYNONYMS = {"backbone": ("--network",)}
 """Other spellings of flags: in Python, `run` calls it `network`."""
@@ -21,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_group(parser: Any, cls: type[Any], prefix: str) -> None:
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     for field in dataclasses.fields(cls):
         name = prefix + field.name
         if dataclasses.is_dataclass(hints[field.name]):
@@ -62,7 +63,14 @@ def refuse(unknown: list[str], command: argparse.ArgumentParser) -> None:
     names = [word.partition("=")[0] for word in unknown if word.startswith("-")] or unknown
     known = [spelling for action in command._actions for spelling in action.option_strings]
     if names:
-        raise ConfigError([f"Unknown flag '{name}'.{near_matches(name, known)}" for name in names])
+        raise ConfigError(
+            [
+                f"Unknown flag '{name}'.{near_matches(name, known)}"
+                if name.startswith("-")
+                else f"'{name}' is one word too many. `{command.prog} --help` shows what is wanted."
+                for name in names
+            ]
+        )
 
 
 def collect(parsed: argparse.Namespace) -> dict[str, Any]:
@@ -96,7 +104,7 @@ def _values(given: dict[str, str], names: dict[str, Any]) -> dict[str, Any]:
 
 def field_names(cls: type[Any] = Experiment, prefix: str = "") -> dict[str, Any]:
     """Every leaf field's dotted name with its type."""
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     names: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         hint = hints[field.name]

@@ -6,22 +6,30 @@ import argparse
 import dataclasses
 import json
 import textwrap
+from collections.abc import Iterator
 from typing import Any
+
+from lockgate.cli.common import add_command, show
 
 _KINDS = ("methods", "datasets", "backbones", "presets", "tables")
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    listing = commands.add_parser("list", help="show what there is to choose from")
+    examples = ["lockgate list", "lockgate list methods --json", "lockgate list ccgn-episodic"]
+    listing = add_command(commands, "list", _list, "show what there is to choose from", examples)
     listing.add_argument("what", nargs="?", metavar="KIND|METHOD", help=f"{', '.join(_KINDS)}; or a method's options")
-    listing.set_defaults(call=_list)
 
 
 def _list(parsed: argparse.Namespace) -> int:
     if parsed.what is not None and parsed.what not in _KINDS:
-        return _list_options(parsed.what)
-    for kind in [parsed.what] if parsed.what else _KINDS:
+        return _list_options(parsed)
+    kinds = [parsed.what] if parsed.what else _KINDS
+    if parsed.json:
+        found = {kind: {name: _registry(kind).summary(name) for name in _registry(kind)} for kind in kinds}
+        show(parsed, found, "")
+        return 0
+    for kind in kinds:
         registry = _registry(kind)
         print(f"{kind}:")
         for name in registry:
@@ -41,23 +49,27 @@ def _files(preset: str) -> list[str]:
     return [f"files: {', '.join(files(preset))}", *(sources() if preset == "short" else ())]
 
 
-def _list_options(method: str) -> int:
+def _list_options(parsed: argparse.Namespace) -> int:
     """What can be set of a method with --options.NAME, its default and what it means."""
-    options = _registry("methods")[method].Options
-    _print_options(options, "--options.")
-    if not dataclasses.fields(options):
-        print(f"{method} has no options of its own.")
+    found = dict(_options(_registry("methods")[parsed.what].Options, ""))
+    lines = [
+        f"--options.{name} {json.dumps(field['default'])}\n{_filled(field['help'])}" for name, field in found.items()
+    ]
+    show(parsed, found, "\n".join(lines) or f"{parsed.what} has no options of its own.")
     return 0
 
 
-def _print_options(options: Any, prefix: str) -> None:
+def _options(options: Any, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every field with its default and its help; those of a group are dotted."""
     for field in dataclasses.fields(options):
         if "help" not in field.metadata:  # a group
-            _print_options(field.default_factory, f"{prefix}{field.name}.")
-            continue
-        meaning = textwrap.fill(field.metadata["help"], 110, initial_indent="    ", subsequent_indent="    ")
-        print(f"{prefix}{field.name} {json.dumps(field.default)}\n{meaning}")
+            yield from _options(field.default_factory, f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name, {"default": field.default, "help": field.metadata["help"]}
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 110, initial_indent="    ", subsequent_indent="    ")
 
 
 def _registry(kind: str) -> Any:

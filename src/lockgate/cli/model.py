@@ -1,130 +1,124 @@
-"""The commands of a model that grows: learn, predict, inspect, serve. Nothing heavy is imported before it is needed."""
+"""The commands that ask a model: predict, inspect, serve. Nothing heavy is imported before it is needed."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lockgate.cli import flags
+from lockgate.cli.common import add_command, log, show, watched, whole
 from lockgate.errors import DataError
 
 
 def add(commands: Any) -> None:
     """Add the commands to the command line."""
-    _add_learn(commands)
-
-    predict = commands.add_parser("predict", help="say what images show")
+    predict = add_command(
+        commands,
+        "predict",
+        _predict,
+        "say what images show",
+        [
+            "lockgate predict model cat.jpg",
+            "lockgate predict model photos --task pets --top 3 --json",
+            "lockgate predict model - < cat.jpg",
+            "find photos -name '*.jpg' | lockgate predict model - --batch 64",
+        ],
+        description=_predict.__doc__,
+    )
     predict.add_argument("model", type=Path, help="model, or run folder")
-    predict.add_argument("images", type=Path, nargs="+", help="image files, or folders of them")
+    predict.add_argument("images", type=Path, nargs="+", help="image files, folders of them, or - (standard input)")
     predict.add_argument("--task", help="the task the images belong to (default: the model finds it)")
-    predict.add_argument("--top", type=_count, default=1, metavar="K", help="answers for each image (default: 1)")
-    predict.add_argument("--json", action="store_true", help="print JSON")
-    predict.set_defaults(call=_predict)
+    predict.add_argument("--top", type=whole(1), default=1, metavar="K", help="answers for each image (default: 1)")
+    predict.add_argument(
+        "--batch", type=whole(1), default=256, metavar="N", help="images read and answered at a time (default: 256)"
+    )
+    predict.add_argument(
+        "--exact", action="store_true", help="ask the network itself; what is promised never to change are its answers"
+    )
 
-    inspect = commands.add_parser("inspect", help="show what a model knows and what it is made of")
+    inspect = add_command(
+        commands,
+        "inspect",
+        _inspect,
+        "show what a model knows and what it is made of",
+        ["lockgate inspect model", "lockgate inspect model --json"],
+    )
     inspect.add_argument("model", type=Path, help="model")
-    inspect.add_argument("--json", action="store_true", help="print JSON")
-    inspect.set_defaults(call=_inspect)
 
-    serve = commands.add_parser("serve", help="a page on this machine: drop an image, see the answer")
+    serve = add_command(
+        commands,
+        "serve",
+        _serve,
+        "a page on this machine: drop an image, see the answer",
+        [
+            "lockgate serve model",
+            "lockgate serve model --port 0 --queue 64",
+            "lockgate serve model --host 0.0.0.0 --token-file token.txt",
+            "curl -F image=@cat.png http://127.0.0.1:8000/predict",
+        ],
+        description=_serve.__doc__,
+        results=False,
+    )
     serve.add_argument("model", type=Path, help="model, or run folder")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    serve.add_argument("--port", type=_port, default=8000, help="port to listen on (default: 8000; 0: any free one)")
-    serve.set_defaults(call=_serve)
-
-
-def _add_learn(commands: Any) -> None:
-    learn = commands.add_parser(
-        "learn", help="teach a model one more task from a folder of images", description=_learn.__doc__
+    serve.add_argument(
+        "--port", type=whole(0, 65535), default=8000, help="port to listen on (default: 8000; 0: any free one)"
     )
-    learn.add_argument("model", type=Path, help="model; the first task makes it")
-    learn.add_argument("folder", type=Path, help="one sub-folder of images per class")
-    learn.add_argument("--name", help="name of the task (default: the folder's)")
-    learn.add_argument(
-        "--epochs", type=_count, metavar="N", help="times each image is shown (default: by their number)"
+    serve.add_argument(
+        "--queue", type=whole(1, 100_000), metavar="N", help="images that may wait; more are refused (default: 256)"
     )
-    learn.add_argument("--batch-size", type=_count, metavar="N", help="images a step (default: by their number)")
-    learn.add_argument("--device", help="auto, cpu, cuda or mps (default: auto)")
-    learn.add_argument(
-        "--probes",
-        type=int,
-        default=argparse.SUPPRESS,
-        metavar="N",
-        help="test images of the task to keep in the model, for `lockgate audit` (default: 32; 0: none)",
+    serve.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="answer only those who send the token in this file (or in LOCKGATE_TOKEN): Authorization: Bearer TOKEN",
     )
-    fixed = learn.add_argument_group("fixed by the first task, as is any option of the method: --options.NAME X")
-    fixed.add_argument("--memory", choices=("none", "episodic", "generative"), help="what to keep (default: episodic)")
-    fixed.add_argument("--keep", type=int, metavar="N", help="images an episodic memory keeps (default: 500)")
-    fixed.add_argument(
-        "--size", type=_count, metavar="N", help="side of images in pixels (default: theirs, at most 32)"
-    )
-    fixed.add_argument(
-        "--backbone", "--network", help="network (default: simple_cnn); `lockgate list backbones` shows all"
-    )
-    fixed.add_argument("--width", type=_count, metavar="N", help="filters of the first layer")
-    fixed.add_argument("--seed", type=int, metavar="N", help="seed of everything random (default: 0)")
-    learn.set_defaults(call=_learn)
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return number
-
-
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"must be 0 to 65535, got {text}")
-    return number
-
-
-def _learn(parsed: argparse.Namespace) -> int:
-    """Teach a model one more task. A task that was stopped goes on when it is given again; another one drops it."""
-    from lockgate.app.auto_config import UserSettings
-    from lockgate.app.formatting import task_text
-    from lockgate.app.inspect import inspect_model
-    from lockgate.app.learn import PROBES, learn
-    from lockgate.data.task_images import FolderImages
-
-    settings = UserSettings(
-        memory=parsed.memory,
-        size=parsed.size,
-        backbone=parsed.backbone,
-        width=parsed.width,
-        keep=parsed.keep,
-        seed=parsed.seed,
-        options=flags.option_values(parsed.options),
-        epochs=parsed.epochs,
-        batch_size=parsed.batch_size,
-        device=parsed.device,
-    )
-    name = parsed.name or parsed.folder.resolve().name
-    learn(parsed.model, FolderImages(parsed.folder), name, settings, getattr(parsed, "probes", PROBES), parsed.typed)
-    print(task_text(inspect_model(parsed.model)))
-    return 0
 
 
 def _predict(parsed: argparse.Namespace) -> int:
-    from lockgate.app.formatting import answers_text
-    from lockgate.app.predict import look
-    from lockgate.app.trained import open_trained
+    """Say what images show: class, task and confidence. Answers come as they are found, however many images there are;
+    `-` reads one image, or the names of image files a line, from standard input. From 32 images on the compiled form
+    of the network answers, which is faster and agrees with it up to rounding; --exact asks the network itself."""
+    from lockgate.app.predict import look, sources
+    from lockgate.app.trained import WORTH_COMPILING, open_trained
 
-    seen = list(look(open_trained(parsed.model), parsed.images, parsed.task, parsed.top))
-    if not seen:
+    trained = open_trained(parsed.model)
+    images, count = sources(parsed.images)
+    form = "exact" if parsed.exact else trained.form_for(WORTH_COMPILING if count is None else count)
+    found = look(trained, images, parsed.task, parsed.top, form, parsed.batch)
+    with watched(found, "images", count, parsed.quiet) as seen:
+        bad, total = _print_answers(parsed, seen)
+    if not total:
         raise DataError(f"There are no images in {', '.join(map(str, parsed.images))}.")
-    if parsed.json:
-        print(json.dumps([item.to_dict() for item in seen], indent=1))
-    elif any(item.answers for item in seen):
-        print("\n".join(answers_text(seen)))
-    bad = [item.error for item in seen if item.error]
     for error in bad:
         print(f"lockgate: {error}", file=sys.stderr)
+    if form == "compiled" and not parsed.json:
+        log(parsed, sys.stderr)(f"{total:,} images, answered by the compiled form; the promise is about --exact.")
     return 1 if bad else 0
+
+
+def _print_answers(parsed: argparse.Namespace, seen: Iterable[Any]) -> tuple[list[str], int]:
+    """Print answers as they come; why some images could not be read, and how many there were."""
+    from lockgate.app.formatting import AnswerTable
+
+    rows, bad, total = AnswerTable(), [], 0
+    for item in seen:
+        if parsed.json:
+            print("[" if not total else ",", json.dumps(item.to_dict()), sep="\n ", end="")
+        else:
+            rows.add(item)
+            for line in rows.lines(fewest=parsed.batch):
+                print(line)
+        total += 1
+        bad += [item.error] if item.error else []
+    if parsed.json and total:
+        print("\n]")
+    for line in rows.lines():
+        print(line)
+    return bad, total
 
 
 def _inspect(parsed: argparse.Namespace) -> int:
@@ -132,12 +126,15 @@ def _inspect(parsed: argparse.Namespace) -> int:
     from lockgate.app.inspect import inspect_model
 
     found = inspect_model(parsed.model)
-    print(json.dumps(found) if parsed.json else inspect_text(found))
+    show(parsed, found, lambda: inspect_text(found))
     return 0
 
 
 def _serve(parsed: argparse.Namespace) -> int:
+    """A page on this machine, and answers for programs: POST an image to /predict or several to /batch; GET /model,
+    /health and /metrics. The compiled form of the network answers; what is promised never to change are the answers
+    of `lockgate predict --exact`. A task that the model learns meanwhile is noticed."""
     from lockgate.app.serve import serve
 
-    serve(parsed.model, parsed.host, parsed.port)
+    serve(parsed.model, parsed.host, parsed.port, parsed.queue, parsed.token_file, log(parsed))
     return 0

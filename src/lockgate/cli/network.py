@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 from typing import Any
+
+from lockgate.cli.common import add_command
 
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    check = commands.add_parser(
-        "check-network", help="what a network of your own becomes, and whether its past answers stay"
+    check = add_command(
+        commands,
+        "check-network",
+        _check,
+        "what a network of your own becomes, and whether its past answers stay",
+        ["lockgate check-network package.module:make", "lockgate check-network efficientnet_lite0 --size 96 --gates"],
     )
     check.add_argument(
         "name", metavar="NAME", help="package.module:make, timm:NAME, transformers:NAME, or one of `list backbones`"
@@ -19,12 +27,11 @@ def add(commands: Any) -> None:
     )
     check.add_argument("--weights", default="", help="a file of weights; `none`: random ones")
     check.add_argument("--gates", action="store_true", help="gate its layers too")
-    check.set_defaults(call=_check)
 
 
 def _check(parsed: argparse.Namespace) -> int:
     from lockgate.app.network import check_network
 
     found = check_network(parsed.name, parsed.size, weights=parsed.weights, gates=parsed.gates)
-    print(found.text())
+    print(json.dumps({**dataclasses.asdict(found), "ok": found.ok}) if parsed.json else found.text())
     return 0 if found.ok else 1

@@ -7,29 +7,34 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+from lockgate.cli.common import add_command, log, show, whole
 from lockgate.config import Precision
 from lockgate.errors import ConfigError, RunFolderError
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    again = commands.add_parser("reproduce", help="a table or figure of the paper, ours beside its numbers")
+    examples = [
+        "lockgate reproduce task-incremental --only mnist --seeds 1",
+        "lockgate reproduce all --no-run --results results",
+    ]
+    summary = "a table or figure of the paper, ours beside its numbers"
+    again = add_command(commands, "reproduce", _reproduce, summary, examples)
     again.add_argument("paper_table", metavar="TABLE", help="a table (`lockgate list tables`), or `all`")
     again.add_argument(
         "--schedule", choices=("short", "paper"), default="short", help="a few epochs, CPUs; or to the letter, GPUs"
     )
-    again.add_argument("--seeds", type=int, help="seeds 0 .. N-1 (default: as many as the table needs)")
+    again.add_argument("--seeds", type=whole(), help="seeds 0 .. N-1 (default: as many as the table needs)")
     again.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="only this data set, row or column; repeat"
     )
-    again.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    again.add_argument("--jobs", type=whole(), default=1, help="runs at a time")
     again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
     again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
     again.add_argument("--results", type=Path, help="folder to keep results apart from their runs, and to find them in")
     again.add_argument("--precision", choices=get_args(Precision), default="32-true", help="of new runs")
     again.add_argument("--readme", type=Path, metavar="FILE", help="with `all`: the overview goes between FILE's marks")
     again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
-    again.set_defaults(call=_reproduce)
 
 
 def _reproduce(parsed: argparse.Namespace) -> int:
@@ -45,11 +50,12 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         raise ConfigError(problems)
     if parsed.readme is not None and parsed.paper_table != "all":
         raise ConfigError(["'readme' wants the numbers of all tables: `lockgate reproduce all`."])
+    tables = reproduce.paper_tables(parsed.paper_table)
     _make(parsed.root, "--root")
     if parsed.results is not None:
         _make(parsed.results, "--results")
     plan = reproduce.Plan(
-        reproduce.paper_tables(parsed.paper_table),
+        tables,
         parsed.schedule,
         parsed.seeds,
         parsed.root.resolve(),  # workers of a cluster stand elsewhere
@@ -58,13 +64,13 @@ def _reproduce(parsed: argparse.Namespace) -> int:
         parsed.precision,
         parsed.readme,
     )
-    failed = []
+    failed, say = [], log(parsed, sys.stderr)
     if parsed.no_run:
-        reproduce.log_missing(plan, parsed.jobs, _log)
+        reproduce.log_missing(plan, parsed.jobs, say)
     else:
-        failed = reproduce.run_missing(plan, parsed.jobs, parsed.ray, _log)
-    for path in reproduce.pages(reproduce.write_all(plan, _log)):
-        print(path)
+        failed = reproduce.run_missing(plan, parsed.jobs, parsed.ray, say)
+    pages = [str(path) for path in reproduce.pages(reproduce.write_all(plan, say))]
+    show(parsed, {"pages": pages, "failed": len(failed)}, "\n".join(pages))
     return 1 if failed else 0
 
 
@@ -74,7 +80,3 @@ def _make(folder: Path, flag: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `{flag}`.") from error
-
-
-def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lockgate.cli import flags
+from lockgate.cli.common import add_command, log, show, whole
 from lockgate.errors import ConfigError, RunFolderError
 
 OURS = {
@@ -23,17 +24,26 @@ OURS = {
 
 def add(commands: Any) -> None:
     """Add the command to the command line."""
-    select = commands.add_parser(
+    select = add_command(
+        commands,
         "select",
-        help="choose a method's settings on held-out images",
+        _select,
+        "choose a method's settings on held-out images",
+        [
+            "lockgate select ccgn-episodic --dataset digits --trials 10",
+            "lockgate select er --datasets mnist,svhn --per-class 500 --jobs 2",
+        ],
         description=_select.__doc__,
-        allow_abbrev=False,
     )
     select.add_argument("chosen_for", metavar="METHOD", help="a method (`lockgate list methods`)")
     select.add_argument("--datasets", help="data sets, by commas: the best on average is chosen (--dataset: one)")
     select.add_argument("--name", help="what to call the files (default: METHOD), for a variant that flags fix")
-    select.add_argument("--trials", type=int, default=20, help="settings to try, the preset's own first (default: 20)")
-    select.add_argument("--seeds", type=int, default=1, help="runs a trial, on seeds 100 .. and their own class orders")
+    select.add_argument(
+        "--trials", type=whole(), default=20, help="settings to try, the preset's own first (default: 20)"
+    )
+    select.add_argument(
+        "--seeds", type=whole(), default=1, help="runs a trial, on seeds 100 .. and their own class orders"
+    )
     select.add_argument("--goal", choices=("class", "task", "domain"), default="class", help="accuracy to choose by")
     select.add_argument(
         "--per-class",
@@ -44,13 +54,12 @@ def add(commands: Any) -> None:
     )
     select.add_argument("--space", type=Path, help="YAML file of what may be chosen (default: the method's own)")
     select.add_argument("--schedule", choices=("short", "paper", "printed"), default="short", help="the preset to vary")
-    select.add_argument("--search-seed", type=int, default=0, help="seed of the random search")
-    select.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    select.add_argument("--search-seed", type=whole(), default=0, help="seed of the random search")
+    select.add_argument("--jobs", type=whole(), default=1, help="runs at a time")
     select.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
     select.add_argument("--out", type=Path, default=Path("runs/select"), help="folder of runs and of what is chosen")
     select.add_argument("--keep-models", action="store_true", help="keep the checkpoints of finished runs")
     flags.add(select)
-    select.set_defaults(call=_select)
 
 
 def _select(parsed: argparse.Namespace) -> int:
@@ -78,16 +87,18 @@ def _select(parsed: argparse.Namespace) -> int:
         parsed.trials,
         parsed.seeds,
         parsed.goal,
-        _made(parsed.out),
+        parsed.out.resolve(),
         parsed.search_seed,
     )
     require_possible(selection)
-    failed = choose.run_trials(selection, parsed.jobs, parsed.ray, _log)
+    _make(parsed.out)
+    say = log(parsed, sys.stderr)
+    failed = choose.run_trials(selection, parsed.jobs, parsed.ray, say)
     name = parsed.name or re.sub(r"[^\w.+-]+", ".", parsed.chosen_for)
-    chosen, tried = choose.write(selection, parsed.typed, name, _log)
+    chosen, tried = choose.write(selection, parsed.typed, name, say)
     if not parsed.keep_models:
         choose.drop_models(selection)
-    print(f"{chosen}\n{tried}")
+    show(parsed, {"chosen": str(chosen), "tried": str(tried), "failed": len(failed)}, f"{chosen}\n{tried}")
     return 1 if failed else 0
 
 
@@ -114,14 +125,9 @@ def _require(parsed: argparse.Namespace) -> None:
         raise ConfigError(problems)
 
 
-def _made(folder: Path) -> Path:
-    """The folder, made before hours of work that would find no place."""
+def _make(folder: Path) -> None:
+    """Make the folder, before hours of work that would find no place."""
     try:
         (folder / "runs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunFolderError(f"Cannot make the folder {folder}: {error}. Choose another `--out`.") from error
-    return folder.resolve()
-
-
-def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

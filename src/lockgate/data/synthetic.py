@@ -51,8 +51,9 @@ def _smooth(count: int, rng: np.random.Generator) -> Floats:
 
 
 def _images(prototype: Floats, count: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    steps = range(-REACH, REACH + 1)
-    moved = np.stack([np.roll(prototype, (i, j), (1, 2)) for i in steps for j in steps])
+    along = (np.arange(SIDE) - np.arange(-REACH, REACH + 1)[:, None]) % SIDE  # (steps, SIDE): from where a pixel moves
+    moved = prototype[:, along[:, None, :, None], along[None, :, None, :]].reshape(CHANNELS, -1, SIDE, SIDE)
+    moved = moved.swapaxes(0, 1)  # (steps * steps, C, H, W)
     signal = moved[rng.integers(len(moved), size=count)]  # (count, C, H, W)
     contrast = rng.uniform(0.5, 1.0, (count, 1, 1, 1)).astype(np.float32)
     noise = rng.standard_normal(signal.shape, dtype=np.float32)

@@ -19,15 +19,18 @@ Matrix = list[list[float]]
 
 
 @torch.no_grad()
-def accuracy(learner: Method, examples: Examples, task: int) -> float:
-    """Share of ``examples`` classified right, the task given."""
+def predictions(learner: Method, examples: Examples, task: int) -> Tensor:
+    """The class of ``task`` that ``learner`` sees in each of ``examples``, (N,)."""
     learner.eval()
     device = learner.input.mean.device
-    right, size = 0, eval_batch(learner.image_shape)
-    for start in range(0, len(examples), size):
-        x, y, _ = examples.batch(slice(start, start + size))
-        right += int((learner.predict(x.to(device), task).argmax(1).cpu() == y).sum())
-    return right / len(examples)
+    size = eval_batch(learner.image_shape)
+    parts = (examples.batch(slice(start, start + size)).x for start in range(0, len(examples), size))
+    return torch.cat([learner.predict(x.to(device), task).argmax(1).cpu() for x in parts])
+
+
+def accuracy(learner: Method, examples: Examples, task: int) -> float:
+    """Share of ``examples`` classified right, the task given."""
+    return int((predictions(learner, examples, task) == examples.y).sum()) / len(examples)
 
 
 def inference_of(learner: Method) -> str:

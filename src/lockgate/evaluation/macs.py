@@ -121,7 +121,7 @@ def macs_by_stage(learner: Method, tasks: Sequence[Task]) -> dict[str, list[floa
     """Mean counts after each task, on the test images of all tasks up to it, from the model as it is at the end.
 
     Past streams do not change, so what they cost at an earlier stage can be counted now. With the task given an image
-    runs through one stream, without it through every stream there was, and the task classifier.
+    runs through one stream, without it through every stream there was, and what finds the task.
     """
     counts = [[task_macs(learner, task.test.x, stream.id) for task in tasks] for stream in tasks]
     sizes = [len(task.test) for task in tasks]
@@ -131,10 +131,9 @@ def macs_by_stage(learner: Method, tasks: Sequence[Task]) -> dict[str, list[floa
         own = [cost[i][i] for i in range(len(tasks))]
         found[f"task_incremental{suffix}"] = [_mean(own[:n], sizes) for n in range(1, len(tasks) + 1)]
         if isinstance(learner, FindsTask):
-            finder = getattr(learner, "readout", None) or learner.task_classifier
-            classifier = finder.macs if not suffix else [0] * len(tasks)  # the paper: convolutions
+            finder = learner.task_finder.macs if not suffix else [0] * len(tasks)  # the paper: convolutions
             found[f"class_incremental{suffix}"] = [
-                _mean([sum(row[i] for row in cost[:n]) for i in range(n)], sizes) + classifier[n - 1]
+                _mean([sum(row[i] for row in cost[:n]) for i in range(n)], sizes) + finder[n - 1]
                 for n in range(1, len(tasks) + 1)
             ]
     return found

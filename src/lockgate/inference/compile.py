@@ -10,11 +10,15 @@ for the mean, and the standard deviation is folded into the first layer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
+from lockgate.backbones.foreign import ForeignBackbone
 from lockgate.errors import LockgateError
 from lockgate.evaluation.accuracy import inference_of
+from lockgate.inference.as_it_is import AsItIs
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
 from lockgate.inference.cut import CompactStream, Cost, make_stream, sealed
 from lockgate.inference.finding import make_finder, read_weights
@@ -25,6 +29,7 @@ from lockgate.methods.base import Method
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.network import Standardise
+from lockgate.methods.protocols import SeveralAnswers
 from lockgate.methods.single_head import SingleHead
 
 CHUNK = 256
@@ -101,21 +106,21 @@ class AllTasks(nn.Module):
             parts = [stream(x) for stream in self.streams]
             pooled = torch.cat([features for features, _ in parts], dim=1)
             scores = None if parts[0][1] is None else torch.stack([part for _, part in parts]).sum(0)
-        tasks = self.finder(pooled, scores)  # (B, tasks)
-        classes = self.heads(self.sides.stack(pooled)).log_softmax(2)  # (tasks, B, classes)
+        logits = self.heads(self.sides.stack(pooled))  # (tasks, B, classes)
+        tasks, evidence = self.finder(pooled, scores, self.classes.unstack(logits))
+        within = logits.log_softmax(2)
         each = torch.arange(len(self.streams), device=x.device)[:, None]
         other = tasks.argmax(1) != each  # (tasks, B)
-        kinds = {
-            "argmax": classes.masked_fill(other[:, :, None], float("-inf")),
-            "joint": classes + tasks.T[:, :, None],
+        return {
+            "argmax": self.classes.unstack(within.masked_fill(other[:, :, None], float("-inf"))),
+            "joint": (self.classes.unstack(within) + evidence).log_softmax(1),
         }
-        return {kind: self.classes.unstack(scores) for kind, scores in kinds.items()}
 
 
 class Compiled(nn.Module):
     """What a learner answers: ``predict`` and ``answers`` mean what they mean there."""
 
-    def __init__(self, tasks: list[OneTask], together: nn.Module | None, inference: str) -> None:
+    def __init__(self, tasks: Sequence[nn.Module], together: nn.Module | None, inference: str) -> None:
         super().__init__()
         self.tasks = nn.ModuleList(tasks)
         self.together = together
@@ -133,6 +138,8 @@ class Compiled(nn.Module):
         if isinstance(self.together, AllTasks):
             parts = [self.together.answers(part) for part in torch.split(x, CHUNK)]
             return {kind: torch.cat([part[kind] for part in parts]) for kind in parts[0]}
+        if isinstance(self.together, AsItIs) and isinstance(self.together.learner, SeveralAnswers):
+            return self.together.learner.answers(x)
         if self.together is not None:
             return {self.inference: _in_chunks(self.together, x)}
         return {self.inference: torch.cat([_in_chunks(task, x) for task in self.tasks], dim=1)}
@@ -142,17 +149,24 @@ def compile_learner(learner: Method, images: Tensor | None = None) -> Compiled:
     """The compiled form of a trained learner.
 
     ``images`` (N, C, H, W) uint8, a few hundred like those to come, let it see which filters are seldom needed.
-    Learners without gates become their dense network with BatchNorm folded; ``LockgateError`` where there is no
-    compiled form.
+    Learners without gates become their dense network with BatchNorm folded; one on a network of another make is asked
+    as it is; ``LockgateError`` where there is no compiled form.
     """
     learner.eval()
     centre = Centre(learner.input)
     images = None if images is None else images.to(centre.mean.device)
     with torch.no_grad():
+        if isinstance(learner.backbone, ForeignBackbone):
+            return _as_it_is(learner)
         if isinstance(learner, CCGN):
             return _gated(learner, centre, images).to(centre.mean.device)
         _require_plain(learner)
         return _dense(learner, centre).to(centre.mean.device)
+
+
+def _as_it_is(learner: Method) -> Compiled:
+    together = AsItIs(learner, None) if learner.class_incremental else None
+    return Compiled([AsItIs(learner, t) for t in range(len(learner.heads))], together, inference_of(learner))
 
 
 def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:

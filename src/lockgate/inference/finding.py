@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.inference.compact import cut_inputs, frozen, linear
+from lockgate.inference.compact import cut_inputs, linear
 from lockgate.inference.cut import sealed
 from lockgate.inference.reading import Weights, weights_of
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
@@ -25,7 +25,10 @@ def read_weights(learner: CCGN) -> list[Weights | None]:
 
 
 def make_finder(learner: ClassIncremental) -> nn.Module:
-    """What answers log p(t|x), (B, tasks), from features (B, F) of all streams and the read-out's scores."""
+    """What finds the task, from features (B, F) of all streams, what a read-out's layers score, and the heads' logits.
+
+    It answers log p(t|x), (B, tasks), and what that says about each class, (B, classes).
+    """
     if learner.readout is None or not learner.readout.fitted:
         return ByClassifier(learner)
     return ByReadOut(learner.readout)
@@ -33,6 +36,8 @@ def make_finder(learner: ClassIncremental) -> nn.Module:
 
 class ByClassifier(nn.Module):
     """Eq. 7, on the channels that are left."""
+
+    task: Tensor
 
     def __init__(self, learner: ClassIncremental) -> None:
         super().__init__()
@@ -44,20 +49,25 @@ class ByClassifier(nn.Module):
         self.squeeze = linear(torch.cat([c.weight for c in columns], dim=1), classifier.squeeze.bias)
         self.out = linear(classifier.out.weight, classifier.out.bias)
         self.outputs = list(classifier.outputs)  # its own: the learner may learn more
+        sizes = [cast(nn.Linear, head).out_features for head in learner.heads]
+        self.register_buffer("task", torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes)))
 
-    def forward(self, features: Tensor, scores: Tensor | None) -> Tensor:
-        """log p(t|x)."""
-        return by_task(self.out(F.relu(self.squeeze(features))), self.outputs)
+    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(t|x), and the same for each class of t."""
+        tasks = by_task(self.out(F.relu(self.squeeze(features))), self.outputs)
+        return tasks, tasks.index_select(1, self.task)
 
 
 class ByReadOut(nn.Module):
-    """Scores that all streams have added up."""
+    """Scores that all layers of all streams have added up, and what the logits of all heads add."""
 
     def __init__(self, readout: ReadOut) -> None:
         super().__init__()
-        self.bias = frozen(readout.bias / readout.temperature)
         self.outputs = list(readout.outputs)
+        classes = sum(self.outputs)
+        self.logits = linear(readout.weight[:, -classes:] / readout.temperature, readout.bias / readout.temperature)
 
-    def forward(self, features: Tensor, scores: Tensor | None) -> Tensor:
-        """log p(t|x)."""
-        return by_task(cast(Tensor, scores) + self.bias, self.outputs)
+    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """log p(t|x) and log p(y|x)."""
+        classes = (cast(Tensor, scores) + self.logits(logits)).log_softmax(1)
+        return by_task(classes, self.outputs), classes

@@ -17,7 +17,7 @@ from lockgate.backbones.base import Backbone, recorded
 from lockgate.inference.compact import filled, frozen
 from lockgate.layers.pool import pooled
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
-from lockgate.methods.ccgn.readout import ReadOut, grid_of
+from lockgate.methods.ccgn.readout import ReadOut, grid_of, root
 
 Weights = dict[str, Tensor]
 """By layer, what each cell of each channel counts for each class, (classes, channels, cells)."""
@@ -33,8 +33,8 @@ class Reading(nn.Module):
 
     def forward(self, maps: Mapping[str, Tensor]) -> Tensor:
         """Scores (B, classes), from the map of each layer."""
-        parts = [F.linear(pooled(maps[name], self.grid), w) for name, w in zip(self.names, self.weights, strict=True)]
-        return torch.stack(parts).sum(0)
+        read = [root(pooled(maps[name], self.grid)) for name in self.names]
+        return torch.stack([F.linear(part, w) for part, w in zip(read, self.weights, strict=True)]).sum(0)
 
 
 class Reader(nn.Module):

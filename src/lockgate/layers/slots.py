@@ -227,7 +227,7 @@ class Tap(nn.Module):
         at = _CURRENT.get()
         if at is not None:
             at.features = x
-        return x.new_zeros(len(x), *self.outputs)
+        return x.new_zeros(x.shape[0], *self.outputs)  # not len: an export would make the batch a constant
 
 
 class Replayed(nn.Module):
@@ -247,8 +247,9 @@ class Replayed(nn.Module):
 
 
 def change_class(module: nn.Module, part: type[nn.Module]) -> Any:
-    """Make ``module`` a ``part`` that is still what it was: see the top of this file."""
-    module.__class__ = _with_part(part, type(module))
+    """Make ``module`` a ``part`` that is still what it was: see the top of this file. Once is enough."""
+    if not isinstance(module, part):
+        module.__class__ = _with_part(part, type(module))
     return module
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lockgate.layers.buffers import take_sizes
 from lockgate.memory.base import Memory
-from lockgate.types import Examples, Task
+from lockgate.types import Batch, Examples, Task
 
 SHOWN = 16
 """Images of each task in the picture of a memory."""
@@ -60,15 +60,23 @@ class EpisodicMemory(Memory):
     def end_task(self, task: Task, rng: torch.Generator) -> None:
         """Shrink what is kept of past tasks to its new share, and keep a random share of ``task``."""
         held = [torch.nonzero(self.task.cpu() == t).flatten() for t in range(task.id)]
-        sizes = shares([*(len(index) for index in held), len(task.train)], self.capacity)
+        sizes = shares([*(len(index) for index in held), self.available(task)], self.capacity)
         labels = self.y.cpu()
         kept = [index[self.chosen(labels[index], size, rng)] for index, size in zip(held, sizes, strict=False)]
         parts = [self.examples.batch(index.to(self.y.device)) for index in kept]
-        new = task.train.batch(self.chosen(task.train.y, sizes[-1], rng))
+        new = self.drawn(task, sizes[-1], rng)
         device = self.y.device
         self.x = torch.cat([*(part.x for part in parts), new.x.to(device)])
         self.y = torch.cat([*(part.y for part in parts), new.y.to(device)])
         self.task = torch.cat([*(part.task for part in parts), new.task.to(device)])
+
+    def available(self, task: Task) -> int:
+        """How many images of ``task`` could be kept."""
+        return len(task.train)
+
+    def drawn(self, task: Task, count: int, rng: torch.Generator) -> Batch:
+        """The ``count`` images of ``task`` that are kept of it, as it ends."""
+        return task.train.batch(self.chosen(task.train.y, count, rng))
 
     def chosen(self, y: Tensor, count: int, rng: torch.Generator) -> Tensor:
         """Which ``count`` of the images of a task, of labels ``y`` (N,), it keeps, in their order: any."""

@@ -57,8 +57,9 @@ class ClosedForm(Method):
         super().__init__(context)
         self.requires_grad_(False)
         with torch.no_grad(), evaluating(self):
-            self.inputs = self.read(torch.zeros(1, *self.image_shape, dtype=torch.uint8)).shape[1]
-        self.make_parts(self.inputs)
+            inputs = read(self, torch.zeros(1, *self.image_shape, dtype=torch.uint8))
+            self.transform = self.make_transform(inputs.shape[1])
+            self.width: int = self.transform(inputs).shape[1]
         self.statistics = Statistics(self.width, self.keeps_products)
         self.register_buffer("weight", torch.empty(0, self.width))  # (classes seen, D), for answers without the task
         self.register_buffer("bias", torch.empty(0))
@@ -70,17 +71,9 @@ class ClosedForm(Method):
 
     # -- what sub-classes say ----------------------------------------------------------------------------------------
 
-    def make_parts(self, inputs: int) -> None:
-        """What the method needs to transform so many inputs."""
-
-    @property
-    def width(self) -> int:
-        """Of transformed features."""
-        return self.inputs
-
-    def transform(self, inputs: Tensor) -> Tensor:
-        """What is read of the network, (B, inputs), as the classifier takes it, (B, D)."""
-        return inputs
+    def make_transform(self, inputs: int) -> nn.Module:
+        """What turns what is read of the network, (B, inputs), into what the classifier takes, (B, D)."""
+        return nn.Identity()
 
     def solve(self, task: Task) -> tuple[Tensor, Tensor]:
         """Weights (classes seen, D) and biases (classes seen,) from the statistics, ``task`` included."""
@@ -100,7 +93,7 @@ class ClosedForm(Method):
     def end_task(self, task: Task) -> None:
         """Count the task's images in, and solve."""
         with evaluating(self):
-            self.collect(self.statistics, task.train, len(task.classes))
+            collect(self, self.statistics, task.train, len(task.classes))
         weight, bias = self.solve(task)
         self.weight, self.bias = (value.to(self.weight) for value in (weight, bias))
         head = cast(nn.Linear, self.heads[-1])
@@ -116,35 +109,15 @@ class ClosedForm(Method):
 
     # -- the network -------------------------------------------------------------------------------------------------
 
-    def read(self, x: Tensor) -> Tensor:
-        """What is read of images ``x`` (B, C, H, W) uint8: all layers or the last, averaged over the image."""
-        features, maps = self.backbone.read_given(self.input(x))
-        if self.options.features == "last" or not maps:
-            return features
-        return torch.cat([pooled(h, 1) for h in maps.values()], dim=1)
-
     def features(self, x: Tensor) -> Tensor:
         """Inputs of the classifier (B, D)."""
-        return self.transform(self.read(x))
+        out: Tensor = self.transform(read(self, x))
+        return out
 
     def logits(self, x: Tensor, task: int) -> Tensor:
         """Scores (B, classes) of one task's classes."""
         scores: Tensor = self.heads[task](self.features(x))
         return scores
-
-    def collect(self, statistics: Statistics, examples: Examples, classes: int) -> None:
-        """Add what this task's images are, and where images may be mirrored, what their mirror images are."""
-        statistics.add(self._parts(examples), classes)
-
-    def _parts(self, examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:
-        """Features and labels of this rank's share, a batch at a time, in full precision."""
-        size, device = eval_batch(self.image_shape), self.input.mean.device
-        mirrored, world = self.augment.of_task().random_flip, distributed.world_size()
-        for index in torch.arange(distributed.rank(), len(examples), world).split(size):
-            x, y, _ = examples.batch(index)
-            x = x.to(device)
-            for seen in (x, x.flip(3)) if mirrored else (x,):
-                yield self.features(seen), y
 
     def add_task(self, classes: int) -> None:
         """Weights for one more task, 0 until they are solved for."""
@@ -178,6 +151,30 @@ class ClosedForm(Method):
         notes = () if self.backbone.given else (random,)
         kept = sum(part.bytes for part in self.modules() if isinstance(part, Statistics))
         return TaskReport(notes=notes, memory={"images": 0, "bytes": kept})
+
+
+def collect(method: ClosedForm, statistics: Statistics, examples: Examples, classes: int) -> None:
+    """Add images of ``classes`` new classes, and where images may be mirrored, their mirror images."""
+    statistics.add(_parts(method, examples), classes)
+
+
+def _parts(method: ClosedForm, examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:
+    """Features and labels of this rank's share, a batch at a time, in full precision."""
+    size, device = eval_batch(method.image_shape), method.input.mean.device
+    mirrored, world = method.augment.of_task().random_flip, distributed.world_size()
+    for index in torch.split(torch.arange(distributed.rank(), len(examples), world), size):
+        x, y, _ = examples.batch(index)
+        x = x.to(device)
+        for seen in (x, x.flip(3)) if mirrored else (x,):
+            yield method.features(seen), y
+
+
+def read(method: ClosedForm, x: Tensor) -> Tensor:
+    """What is read of images ``x`` (B, C, H, W) uint8: all layers or the last, averaged over the image."""
+    features, maps = method.backbone.read_given(method.input(x))
+    if method.options.features == "last" or not maps:
+        return features
+    return torch.cat([pooled(h, 1) for h in maps.values()], dim=1)
 
 
 def _as_given(module: nn.Module, image_shape: tuple[int, int, int], config: ModelConfig, name: str) -> Backbone:

@@ -157,7 +157,9 @@ class HAT(Method):
         return found
 
     def report(self) -> TaskReport:
-        """Units in use by any task, and by the newest."""
+        """Units in use by any task, and by the newest; nothing before the first."""
+        if not self.heads:
+            return TaskReport()
         newest = self.units(len(self.heads) - 1)
         return TaskReport(
             [

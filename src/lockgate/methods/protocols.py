@@ -71,10 +71,10 @@ class HasGates(Protocol):
 
 @runtime_checkable
 class FindsTask(Protocol):
-    """Finds the task by a classifier on the features of all streams."""
+    """Finds the task from what all streams make of an image."""
 
     @property
-    def task_classifier(self) -> CountsMacs:
+    def task_finder(self) -> CountsMacs:
         """What finds it."""
 
 

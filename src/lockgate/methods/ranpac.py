@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from lockgate.config import option
 from lockgate.methods.base import Context
-from lockgate.methods.closed_form import ClosedForm, ClosedFormOptions
+from lockgate.methods.closed_form import ClosedForm, ClosedFormOptions, collect
 from lockgate.methods.statistics import Statistics
 from lockgate.types import Task
 
@@ -33,12 +33,25 @@ class RanPACOptions(ClosedFormOptions):
     projections: int = option(2000, "Random projections M. Paper: 10,000; the cost grows with their cube.", ge=1)
 
 
+class Projection(nn.Module):
+    """h = relu(z P)."""
+
+    matrix: Tensor
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.register_buffer("matrix", torch.randn(inputs, outputs))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """(B, inputs) to (B, M)."""
+        return F.relu(z @ self.matrix)
+
+
 class RanPAC(ClosedForm):
     """Ridge regression to one-hot classes on random projections."""
 
     Options: ClassVar[type[Any]] = RanPACOptions
     options: RanPACOptions
-    projection: Tensor
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -46,22 +59,13 @@ class RanPAC(ClosedForm):
         self.ridge = 0.0
         """What was chosen last, in this process."""
 
-    def make_parts(self, inputs: int) -> None:
-        """P, drawn once."""
-        self.register_buffer("projection", torch.randn(inputs, self.options.projections))
-
-    @property
-    def width(self) -> int:
-        """M."""
-        return self.options.projections
-
-    def transform(self, inputs: Tensor) -> Tensor:
-        """h."""
-        return F.relu(inputs @ self.projection)
+    def make_transform(self, inputs: int) -> nn.Module:
+        """P, drawn once, and relu."""
+        return Projection(inputs, self.options.projections)
 
     def solve(self, task: Task) -> tuple[Tensor, Tensor]:
         """W of the best lambda."""
-        self.collect(self.held_out, task.val, len(task.classes))
+        collect(self, self.held_out, task.val, len(task.classes))
         weight, self.ridge = ridge_weights(self.statistics, self.held_out)
         return weight, weight.new_zeros(len(weight))
 

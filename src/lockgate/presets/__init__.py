@@ -20,19 +20,15 @@ from lockgate.presets import recipe
 from lockgate.presets.chosen import chosen_for
 from lockgate.registry import Entry, Registry
 
-NOTHING: Mapping[str, Any] = {}
+Given = Mapping[str, Any]
+NOTHING: Given = {}
 
 
 class Preset(Protocol):
     """From names to an experiment."""
 
     def __call__(
-        self,
-        method: str,
-        dataset: str,
-        given: Mapping[str, Any] = NOTHING,
-        task: TaskSize | None = None,
-        chosen: bool = True,
+        self, method: str, dataset: str, given: Given = NOTHING, task: TaskSize | None = None, chosen: bool = True
     ) -> Experiment:
         """The experiment of ``method`` on ``dataset``.
 
@@ -57,11 +53,7 @@ PRESETS: Registry[Preset] = Registry(
 
 
 def short(
-    method: str,
-    dataset: str,
-    given: Mapping[str, Any] = NOTHING,
-    task: TaskSize | None = None,
-    chosen: bool = True,
+    method: str, dataset: str, given: Given = NOTHING, task: TaskSize | None = None, chosen: bool = True
 ) -> Experiment:
     """The recipe of the network, fitted to the number of training images of a task and to their side.
 
@@ -80,36 +72,30 @@ def short(
     return build(Experiment, {**values, "method": method, "dataset": dataset})
 
 
-def paper(
-    method: str,
-    dataset: str,
-    given: Mapping[str, Any] = NOTHING,
-    task: TaskSize | None = None,
-    chosen: bool = True,
-) -> Experiment:
-    """The paper's schedule for one of its four data sets."""
-    return from_files("paper", method, dataset)
+class FilePreset:
+    """A table by data set, `NAME/DATASET.yaml`: it is what it is, whatever is given, and nobody chose any of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(
+        self, method: str, dataset: str, given: Given = NOTHING, task: TaskSize | None = None, chosen: bool = True
+    ) -> Experiment:
+        """The experiment that the file of ``dataset`` describes for ``method``."""
+        file = recipe.FOLDER / self.name / f"{dataset}.yaml"
+        if not file.is_file():
+            known = ", ".join(files(self.name))
+            raise ConfigError(
+                [f"The preset {self.name!r} has no schedule for {dataset!r}; it has for {known}. Use `short`."]
+            )
+        values = recipe.of_method(recipe.read(file), method)
+        return build(Experiment, {**values, "method": method, "dataset": dataset})
 
 
-def printed(
-    method: str,
-    dataset: str,
-    given: Mapping[str, Any] = NOTHING,
-    task: TaskSize | None = None,
-    chosen: bool = True,
-) -> Experiment:
-    """The paper to the letter: its schedule and its method, no seal."""
-    return from_files("printed", method, dataset)
-
-
-def from_files(preset: str, method: str, dataset: str) -> Experiment:
-    """The experiment that a preset's file for a data set describes."""
-    file = recipe.FOLDER / preset / f"{dataset}.yaml"
-    if not file.is_file():
-        known = ", ".join(files(preset))
-        raise ConfigError([f"The preset {preset!r} has no schedule for {dataset!r}; it has for {known}. Use `short`."])
-    values = recipe.of_method(recipe.read(file), method)
-    return build(Experiment, {**values, "method": method, "dataset": dataset})
+paper = FilePreset("paper")
+"""The paper's schedule for one of its four data sets."""
+printed = FilePreset("printed")
+"""The paper to the letter: its schedule and its method, no seal."""
 
 
 def files(preset: str) -> list[str]:

@@ -5,6 +5,7 @@ No setting depends on the name of a data set. Which network a data set has where
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,7 +79,11 @@ def recipe_file(backbone: str) -> dict[str, Any]:
     return read(file if backbone in known else FOLDER / SHORT / f"{DEFAULT}.yaml")
 
 
-@functools.cache
 def read(file: Path) -> dict[str, Any]:
-    """A file of a preset."""
+    """A file of a preset; the caller's own, since options of an experiment can be changed."""
+    return copy.deepcopy(_parsed(file))
+
+
+@functools.cache
+def _parsed(file: Path) -> dict[str, Any]:
     return read_yaml(file)

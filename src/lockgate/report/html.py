@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,8 @@ def write_page(target: Path, page: str) -> None:
         partial.write_text(page, encoding="utf-8")
         os.replace(partial, target)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that is read-only refuses this as well
+            partial.unlink()
         raise RunFolderError(
             f"{target} cannot be written (got: {error}). Wanted: a folder that exists, with room and permission to "
             "write. Remedy: make it, or choose another file with `--out`."

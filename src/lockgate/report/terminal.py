@@ -74,9 +74,9 @@ def _capacity(layers: Sequence[Layer]) -> str:
     return "\n".join(["Filters in use", *table(rows), foot])
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of aligned columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+def table(rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None) -> list[str]:
+    """Lines of aligned columns, of their own width or of ``widths``: the first to the left, the others to the right."""
+    widths = widths or [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *rest in rows:
         cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True))]

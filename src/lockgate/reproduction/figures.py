@@ -18,6 +18,10 @@ text { fill: #1b2428; font: 13px system-ui, sans-serif; } .tick { fill: #586469;
 .faint { stroke-dasharray: 2 5; opacity: .6; } .dot { fill: currentColor; } .hole { fill: none; stroke: currentColor; }
 .s0 { color: #0f6f68; } .s1 { color: #b8660b; } .s2 { color: #4657c4; } .s3 { color: #ad2f63; } .s4 { color: #5f7416; }
 .s5 { color: #5a6a72; }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6e9ed; } .tick { fill: #9aa5b1; } .rule { stroke: #3a4249; }
+.s0 { color: #4fbfb0; } .s1 { color: #e3a04f; } .s2 { color: #96a4f5; } .s3 { color: #ec86ae; } .s4 { color: #b0c25e; }
+.s5 { color: #a3b1b7; } }
 """
 """For a picture outside of a page; inside, the page's own style reaches into it."""
 
@@ -25,10 +29,10 @@ text { fill: #1b2428; font: 13px system-ui, sans-serif; } .tick { fill: #586469;
 def alone(figure: Figure) -> str:
     """The picture as a file of its own, with its style and, since it has no page around it, its legend above."""
     names = [
-        element("text", escape(name), x=56 + 100 * (i % 4), y=16 * (i // 4), class_=kind, style="fill: currentColor")
+        element("text", escape(name), x=56 + 205 * (i % 2), y=16 * (i // 2), class_=kind, style="fill: currentColor")
         for i, (name, kind) in enumerate(figure.legend)
-    ]
-    room = 16 * math.ceil(len(names) / 4) + 6 if names else 0
+    ]  # two columns: names are long
+    room = 16 * math.ceil(len(names) / 2) + 6 if names else 0
     legend = element("g", "".join(names), transform=f"translate(0 {14 - room})") if names else ""
     taller = re.sub(
         r'viewBox="0 0 (\d+) (\d+)"', lambda m: f'viewBox="0 {-room} {m[1]} {int(m[2]) + room}"', figure.svg, count=1

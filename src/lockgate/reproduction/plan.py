@@ -45,10 +45,15 @@ class Job:
 
 def key(experiment: Experiment) -> str:
     """Everything that decides what a run learns today, as text: where and on what it runs is left out."""
+    return _keys(experiment, (experiment.runtime.precision,))[0]
+
+
+def _keys(experiment: Experiment, precisions: Iterable[Precision]) -> list[str]:
+    """The key of the experiment computed in each of ``precisions``."""
     values = validated(experiment).to_dict()
     kept = {k: v for k, v in values.items() if k not in ("runtime", "data_dir")}
-    decides = {"precision": experiment.runtime.precision, "method_version": METHODS[experiment.method].version}
-    return json.dumps({**kept, **decides}, sort_keys=True)
+    kept["method_version"] = METHODS[experiment.method].version
+    return [json.dumps({**kept, "precision": precision}, sort_keys=True) for precision in precisions]
 
 
 FOLLOWED = (("backbone",), ("tasks", "scenario.", "data.", "data_dir"), ("optim.batch_size", "options."))
@@ -116,8 +121,8 @@ def taken(known: Mapping[str, Path], line: Line, seed: int) -> Path | None:
     What the line needs of the model must be measured, or the model be there: of some runs only results are kept.
     """
     experiment = seeded(line, seed)
-    for precision in dict.fromkeys((experiment.runtime.precision, *get_args(Precision))):
-        run = known.get(key(computed_in(experiment, precision)))
+    for text in _keys(experiment, dict.fromkeys((experiment.runtime.precision, *get_args(Precision)))):
+        run = known.get(text)
         if run is not None and finished(run) and (line.measure is None or _measurable(run, line.measure)):
             return run
     return None

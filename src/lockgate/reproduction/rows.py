@@ -60,7 +60,8 @@ def equal(
     rate, a method's own options) stays the method's. Rivals have no task classifier, so that augmentation of what
     is rehearsed is, for them, augmentation of all images.
     """
-    mine, ours = PRESETS[schedule](method, dataset), PRESETS[schedule](like, dataset)
+    asked = {"options": options or {}}  # a variant may have settings of its own (presets/chosen.py)
+    mine, ours = PRESETS[schedule](method, dataset, asked), PRESETS[schedule](like, dataset)
     grows = {"grow": 0.0} if "grow" in option_names(method) else {}
     return dataclasses.replace(
         mine,

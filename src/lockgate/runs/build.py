@@ -24,6 +24,7 @@ from lockgate.methods.base import Context, Method
 from lockgate.registry import Registry
 from lockgate.runs.objects import NOTHING, Objects
 from lockgate.scenario import Scenario, split
+from lockgate.scenario.limit import limit_tests
 from lockgate.training.seeding import derive
 
 
@@ -54,6 +55,10 @@ def experiment_from(values: Mapping[str, Any], objects: Objects = NOTHING, data:
         problems.append(
             "'optim.milestones' must name an epoch when 'optim.schedule' is 'milestones'. Got none instead."
         )
+    if experiment.eval.images and experiment.scenario.evaluate == "held_out":
+        problems.append(
+            "'eval.images' limits test images, and 'scenario.evaluate' held_out uses none. Leave one of them out."
+        )
     if problems:
         raise ConfigError(problems)
     return dataclasses.replace(experiment, options=dataclasses.asdict(options))
@@ -66,6 +71,10 @@ def validated(experiment: Experiment, objects: Objects = NOTHING, data: bool = T
 
 def build_scenario(experiment: Experiment, objects: Objects = NOTHING) -> Scenario:
     """Read the data and cut it into tasks; or the tasks that were given."""
+    return limit_tests(_read_scenario(experiment, objects), experiment.eval.images, experiment.seed)
+
+
+def _read_scenario(experiment: Experiment, objects: Objects) -> Scenario:
     if objects.scenario is not None:
         return objects.scenario
     data_dir = None if experiment.data_dir is None else Path(experiment.data_dir)
@@ -77,6 +86,30 @@ def build_scenario(experiment: Experiment, objects: Objects = NOTHING) -> Scenar
             found = read(data_dir, experiment.data)
         dataset = require_dataset(found, experiment.dataset, test=experiment.scenario.evaluate == "test")
     return split(dataset, experiment.tasks, experiment.scenario, experiment.seed)
+
+
+def require_choice(scenario: Scenario, learner: Method) -> str:
+    """Raise where every task has one class and the task is always given: there is nothing to learn, and all is right.
+
+    Else what is to be said of accuracy, or nothing.
+    """
+    alone = sum(len(task.classes) == 1 for task in scenario.tasks)
+    count = len(scenario.tasks)
+    if not alone or count == 1:
+        return ""
+    if not learner.class_incremental and alone == count:
+        most = sum(len(task.classes) for task in scenario.tasks) // 2
+        raise ConfigError(
+            [
+                f"'tasks' must leave each task at least two classes to tell apart: {type(learner).__name__} is always "
+                f"told the task, and with one class it is right whatever it learns. Got {count} tasks of one class "
+                f"instead; choose at most {most}, or a method that finds the task (ccgn-episodic, er, icarl ...)."
+            ]
+        )
+    return (
+        f"{alone} of {count} tasks have one class: with the task given, accuracy there is 1 by definition and says "
+        "nothing. Look at accuracy without the task."
+    )
 
 
 def build_learner(

@@ -11,12 +11,14 @@ nothing that is loaded can run code. The one before the newest is kept, and so a
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
 import os
 import pickle
 import re
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,11 @@ FORMAT = 4
 READABLE = (2, 3, FORMAT)
 """Formats 2 and 3 are of 0.1 (``legacy.py``); 2 wrote the whole learner inside a task too."""
 Kind = Literal["task", "fit"]
+WAYS_BACK = {
+    "config.yaml": (("task", "fit"), "resume", ["--previous"]),
+    "model.yaml": (("task",), "undo", []),
+}
+"""By the file that says what a folder is: the checkpoints that it can go back to, and the command that does so."""
 PARTIAL = ".partial"
 """How the name of a checkpoint ends that is not written whole."""
 
@@ -54,7 +61,15 @@ class Checkpoint:
         return self.path.name.split("-")[1]
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest, after checking every file against it."""
+        """The manifest, after checking every file against it: once, for as long as this object lives."""
+        return self._checked
+
+    def claims(self) -> dict[str, Any]:
+        """What the manifest says, with no file checked but itself."""
+        return _read_manifest(self.path / "manifest.json")
+
+    @functools.cached_property
+    def _checked(self) -> dict[str, Any]:
         manifest = _read_manifest(self.path / "manifest.json")
         for name, expected in manifest["files"].items():
             file = self.path / name
@@ -117,6 +132,14 @@ def save(
     return Checkpoint(folder / name)
 
 
+def drop(point: Checkpoint) -> None:
+    """Remove a checkpoint; killed meanwhile, it is there whole or counts no more."""
+    hidden = point.path.with_name(f".{point.path.name}{PARTIAL}")
+    shutil.rmtree(hidden, ignore_errors=True)
+    os.rename(point.path, hidden)
+    shutil.rmtree(hidden)
+
+
 def drop_partial(folder: Path) -> None:
     """Remove what processes that were killed while writing have left."""
     for left in folder.glob(f".*{PARTIAL}"):
@@ -176,9 +199,19 @@ def _as_text(manifest: dict[str, Any]) -> str:
 
 def _damaged(file: Path, what: str) -> CheckpointError:
     return CheckpointError(
-        f"Checkpoint file {file} is damaged: {what}. Nothing was changed. "
-        "Restore the file from a copy, or go back in a run by one checkpoint with `lockgate resume RUN --previous`."
+        f"Checkpoint file {file} is damaged: {what}. Nothing was changed. Restore the file from a copy"
+        f"{_way_back(file.parents[2], file.parent.name)}."
     )
+
+
+def _way_back(home: Path, name: str) -> str:
+    """The command that gives up the checkpoint ``name``, where there is one before it to go back to."""
+    before = [point for point in found(home / "checkpoints") if point.path.name < name]
+    for config, (kinds, command, flags) in WAYS_BACK.items():
+        if (home / config).is_file() and any(point.kind in kinds for point in before):
+            words = shlex.join(["lockgate", command, str(home), *flags])
+            return f", or go back to the one before it with `{words}`"
+    return ""
 
 
 def _sha256(file: Path) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from lockgate.config import Experiment, build, read_yaml
 from lockgate.errors import ConfigError, LockgateError, RunFolderError
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 OBJECTS = "objects"
 """The key of ``config.yaml`` under which stands what the run was given as objects."""
+
+
+MODEL_CONFIG = "model.yaml"
+"""What stands in a model in the place of ``config.yaml``."""
 
 
 class RunFolder:
@@ -72,13 +76,20 @@ class RunFolder:
     def experiment(self) -> Experiment:
         """The experiment the folder holds."""
         if not self.config.is_file():
+            if (self.path / MODEL_CONFIG).is_file():
+                raise RunFolderError(
+                    f"{self.path} is a model, and this is for runs. A model goes on with `lockgate learn`, and is "
+                    "asked with `lockgate predict`, `inspect` and `audit`."
+                )
             raise RunFolderError(
                 f"{self.path} is not a {self.what}: it has no {self.config_name}. Start one with `{self.beginning}`."
             )
         try:
             return read_experiment(self.config)
         except ConfigError as error:
-            raise RunFolderError(f"{self.config} cannot be used. {error}") from error
+            raise RunFolderError(
+                f"{self.config} cannot be used. {error}\nPut it back as it was, from a copy: nothing else was changed."
+            ) from error
 
     def objects(self) -> dict[str, str]:
         """The names of what the run was given as objects; empty: ``config.yaml`` says all."""
@@ -100,22 +111,26 @@ class RunFolder:
         """The command that made the run."""
         return self.config.read_text().splitlines()[0].removeprefix("# ")
 
-    def lock(self) -> IO[str]:
-        """Hold the folder for this process; refuse if another process is at work in it."""
+    @contextmanager
+    def lock(self) -> Iterator[BaseFileLock]:
+        """Hold the folder for this process; refuse if another process is at work in it.
+
+        By ``filelock``, which knows the locks of every system: a killed process lets go of them.
+        """
+        held = FileLock(self.path / ".lock", timeout=0, thread_local=False)
         try:
-            handle = (self.path / ".lock").open("w")
-        except OSError as error:
-            raise RunFolderError(f"Cannot write to {self.path}: {error.strerror}. Run as a user who can.") from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            handle.close()
-            if error.errno == errno.EWOULDBLOCK:
-                raise RunFolderError(f"{self.path} is in use by another process; wait for it or stop it.") from error
+            held.acquire()
+        except Timeout as error:
+            raise RunFolderError(f"{self.path} is in use by another process; wait for it or stop it.") from error
+        except (OSError, NotImplementedError) as error:
+            why = getattr(error, "strerror", None) or error
             raise RunFolderError(
-                f"Cannot lock {self.path}: {error.strerror}. Choose a folder on a file system that knows locks."
+                f"Cannot write to {self.path}: {why}. Run as a user who can, on a file system that knows locks."
             ) from error
-        return handle
+        try:
+            yield held
+        finally:
+            held.release()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -125,9 +140,11 @@ class RunFolder:
         except ConnectionError:  # of a pipe or another rank: no file is to blame
             raise
         except OSError as error:
+            there = self.checkpoints.is_dir() and any(self.checkpoints.glob("[0-9]*"))
+            kept = "The newest checkpoint is intact" if there else "There was no checkpoint yet, so nothing is kept"
             raise LockgateError(
-                f"Cannot write to {self.path}: {error.strerror or error}. The newest checkpoint is intact: make room "
-                f"or mend permissions, then {self.remedy}."
+                f"Cannot write to {self.path}: {error.strerror or error}. {kept}: make room or mend permissions, then "
+                f"{self.remedy}."
             ) from error
 
     def read_summary(self) -> dict[str, Any]:

@@ -77,7 +77,12 @@ def before_newest(points: list[Checkpoint], out: Path) -> Checkpoint:
             return point
         except CheckpointError:
             continue
-    raise CheckpointError(f"{out} has no whole checkpoint before the newest; resume without --previous.")
+    remedy = f"`lockgate resume {out}` goes on from the newest"
+    try:
+        points[-1].manifest()
+    except (CheckpointError, IndexError):
+        remedy = "restore one from a copy, or start a new run"
+    raise CheckpointError(f"{out} has no whole checkpoint before the newest; {remedy}.")
 
 
 def require_same_data(point: Checkpoint, scenario: Scenario, experiment: Experiment) -> None:
@@ -125,8 +130,10 @@ def _load(load: Callable[[State], object], point: Checkpoint) -> None:
     try:
         load(upgraded_names(tensors))
     except RuntimeError as error:
+        told = [line.strip() for line in str(error).splitlines()]
+        some = told[1][:300] if len(told) > 1 else str(error)[:300]  # one tensor of, maybe, hundreds
         raise CheckpointError(
-            f"{point.path} does not fit the configuration beside it; was that edited? Put it back as it was. ({error})"
+            f"{point.path} does not fit the configuration beside it; was that edited? Put it back as it was. ({some})"
         ) from error
 
 

@@ -21,8 +21,7 @@ class RunLog:
             so_far = _read_until(path, meta)
             self._sha, self._length = hashlib.sha256(so_far), len(so_far)
             if path.exists():
-                with path.open("r+b") as file:  # what was written after the checkpoint will be written again
-                    file.truncate(len(so_far))
+                cut_records(path, meta)  # what was written after the checkpoint will be written again
 
     def meta(self) -> dict[str, Any]:
         """How many bytes were written so far, and their SHA-256: for the manifest."""
@@ -56,6 +55,13 @@ def read_ends(path: Path, meta: dict[str, Any]) -> list[dict[str, Any]]:
     """The records of all tasks that had ended when the checkpoint with this ``meta`` was written."""
     records = [json.loads(line) for line in _read_until(path, meta).splitlines()]
     return [_upgraded(record) for record in records if record["event"] == "task"]
+
+
+def cut_records(path: Path, meta: dict[str, Any]) -> None:
+    """Forget what was recorded after the checkpoint with this ``meta``."""
+    length = len(_read_until(path, meta))
+    with path.open("r+b") as file:
+        file.truncate(length)
 
 
 def _upgraded(record: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lockgate.evaluation import accuracy, exactness, macs
@@ -23,12 +23,15 @@ def outcome(
     last: bool,
     seed: int,
     features: StreamFeatures,
+    doing: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """What ``learner`` came to by the end of ``stage``; ``before`` holds the outcomes of the stages before.
 
-    ``features`` are those of its streams before this stage, and after it.
+    ``features`` are those of its streams before this stage, and after it. ``doing`` hears what is tested next.
     """
     seen, report = scenario.tasks[: len(learner.heads)], report_of(learner)
+    images = f"{sum(len(task.test) for task in seen):,} images"
+    doing("past answers")
     made = exactness.promise(learner, seen, features)
     promises = [promise for promise in [*(record["promise"] for record in before), made] if promise]
     verdict = (
@@ -40,7 +43,9 @@ def outcome(
     known: dict[str, Any] = before[-1] if same else {"task_incremental": [], "macs": None}
     if not same:
         features.forget()
+    doing(f"{images}, no task given")
     open_ = accuracy.without_task(learner, seen, features)
+    doing(f"{images}, the task given")
     return {
         "evaluated": "held-out" if seen[-1].test is seen[-1].val else "test",
         "task_incremental": accuracy.task_incremental(learner, seen, known["task_incremental"]),

@@ -67,8 +67,8 @@ def split(dataset: Dataset, tasks: int, config: ScenarioConfig, seed: int) -> Sc
     """Cut ``dataset`` into ``tasks`` tasks of equally many classes, or of all classes in as many domains.
 
     Labels are remapped to 0 .. n-1 inside each task. The held-out images are drawn per class, by ``seed``; so are those
-    to use, where ``config.per_class`` wants but some. Evaluated on ``held_out``, these are the test images too, and
-    those of ``dataset`` are left unread.
+    to use, where ``config.per_class`` wants but some. Evaluated on ``held_out``, every other one of these is for
+    testing and not for the method, and the test images of ``dataset`` are left unread.
     """
     count = len(dataset.classes)
     _require_all_classes(dataset, "training", dataset.train)
@@ -100,7 +100,11 @@ def _by_class(dataset: Dataset, tasks: int, order: list[int], config: ScenarioCo
             whole = whole.take(_draw(whole.y, lambda _: config.per_class, generator(seed, "some", t)))
         held = hold_out(whole.y, config.held_out, generator(seed, "held out", t))
         val = whole.take(held)
-        test = val if config.evaluate == "held_out" else _select(dataset.test, classes, t)
+        if config.evaluate == "held_out":
+            judged = _every_other(val.y)
+            val, test = val.take(~judged), val.take(judged)
+        else:
+            test = _select(dataset.test, classes, t)
         made.append(Task(t, classes, whole.take(~held), val, test))
     return made
 
@@ -114,19 +118,38 @@ def _by_domain(dataset: Dataset, tasks: int, order: list[int], config: ScenarioC
     if config.per_class:
         used = used[_draw(y, lambda _: config.per_class, generator(seed, "some", 0))]
     held = hold_out(y[used], config.held_out, generator(seed, "held out", 0))
+    train_rows, val_rows, judged_rows = used[~held], used[held], used[:0]
+    if config.evaluate == "held_out":
+        judged = _every_other(y[val_rows])
+        val_rows, judged_rows = val_rows[~judged], val_rows[judged]
     height, width = dataset.train.x.shape[2:]
     made = []
     for t in range(tasks):
         sources = pixel_sources(config.kind, t, tasks, height, width, config.order_seed)
         x = torch.from_numpy(dataset.train.x)
-        train, val = (MovedExamples(x, rows, y[rows], t, sources) for rows in (used[~held], used[held]))
-        test: Examples = val
+        train, val, test = (MovedExamples(x, rows, y[rows], t, sources) for rows in (train_rows, val_rows, judged_rows))
         if config.evaluate == "test":
             tested = local[torch.from_numpy(dataset.test.y)]
             every = torch.arange(len(tested))
             test = MovedExamples(torch.from_numpy(dataset.test.x), every, tested, t, sources)
         made.append(Task(t, tuple(order), train, val, test))
     return made
+
+
+def _every_other(y: Tensor) -> Tensor:
+    """Of each label of the held-out images, ``y`` (N,), every other place, beginning with the first, (N,) bool."""
+    chosen = torch.zeros(len(y), dtype=torch.bool)
+    for label in torch.unique(y):
+        places = torch.nonzero(y == label).flatten()
+        if len(places) < 2:
+            raise ConfigError(
+                [
+                    "With 'scenario.evaluate' held_out, two images of each class must be held out at least: one for "
+                    "the method, one to judge it. Raise 'scenario.held_out' or 'scenario.per_class'."
+                ]
+            )
+        chosen[places[::2]] = True
+    return chosen
 
 
 def join(tasks: tuple[Task, ...]) -> Task:

@@ -5,25 +5,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
-from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from lockgate.config import Experiment, merge
 from lockgate.evaluation.accuracy import class_incremental, task_incremental
 from lockgate.methods import METHODS
 from lockgate.methods.base import Method
 from lockgate.methods.validation import method_problems
-from lockgate.runs import checkpoint
 from lockgate.runs.build import build_learner, build_scenario, experiment_from
 from lockgate.runs.loading import load, place
 from lockgate.runs.run import resume, run
+from lockgate.testing.observing import counted_steps, last_state, useful_steps
 from lockgate.testing.tiny import tiny_experiment
 from lockgate.types import Batch, State, Task
 
@@ -53,22 +51,6 @@ def method_contract(
         "__doc__": f"The contract of methods, for {method!r}.",
     }
     return type("MethodContractOf" + re.sub(r"\W", "_", method), (MethodContract,), values)
-
-
-@contextmanager
-def useful_steps() -> Iterator[list[bool]]:
-    """Fills a list: for every step of any optimiser, whether there was a gradient to follow."""
-    steps: list[bool] = []
-
-    def note(optimiser: torch.optim.Optimizer, *_: object) -> None:
-        gradients = [p.grad for group in optimiser.param_groups for p in group["params"] if p.grad is not None]
-        steps.append(any(bool(gradient.any()) for gradient in gradients))
-
-    hook = register_optimizer_step_pre_hook(note)
-    try:
-        yield steps
-    finally:
-        hook.remove()
 
 
 class MethodContract:
@@ -217,35 +199,6 @@ class MethodContract:
         data = {"synthetic_classes": 20, "synthetic_per_class": 10}
         summary = run(self.experiment(tasks=tasks, epochs=1, data=data), folder / "run")
         _same(len(summary["task_incremental"]["matrix"][-1]), tasks, "tasks tested")
-
-
-@contextmanager
-def counted_steps(cls: type[Method], stop_after: int = 0) -> Iterator[list[int]]:
-    """A list that gets an entry for each step of a learner of ``cls``; after so many, training is interrupted.
-
-    In closed form, the end of a task is the only step.
-    """
-    done: list[int] = []
-    name = "end_task" if cls.closed_form else "after_step"
-    step = getattr(cls, name)
-
-    def counting(learner: Method, *task: Task) -> None:
-        step(learner, *task)
-        done.append(learner.step)
-        if len(done) == stop_after:
-            raise KeyboardInterrupt
-
-    with patch.object(cls, name, counting):
-        yield done
-
-
-def last_state(out: Path) -> State:
-    """The learner's state at the end of a run."""
-    end = checkpoint.newest_end(out / "checkpoints")
-    assert end is not None, f"{out} has no checkpoint of the end of a task"
-    state = end.tensors("learner")
-    assert state is not None
-    return state
 
 
 @torch.no_grad()

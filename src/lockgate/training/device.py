@@ -32,7 +32,7 @@ def make_fabric(experiment: Experiment) -> Any:
     runtime = experiment.runtime
     strategy: Any = "auto"
     if experiment.devices > 1:
-        # Buffers are shared once an epoch (ranks.share_state) instead of before every step. Newer torch renamed it.
+        # The loop shares buffers every few steps (``SHARE_EVERY``), not before each. Newer torch renamed it.
         known = inspect.signature(torch.nn.parallel.DistributedDataParallel.__init__).parameters
         sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
         strategy = DDPStrategy(start_method="spawn", **{sync: False})

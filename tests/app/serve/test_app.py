@@ -22,9 +22,12 @@ from PIL import Image
 from tests.support.folders import images, teach, write
 
 from lockgate.app.serve import model as module
-from lockgate.app.serve.app import MOST_BYTES, make_app
+from lockgate.app.serve.app import make_app
 from lockgate.app.serve.model import ServedModel
+from lockgate.app.serve.uploads import MOST_BYTES
+from lockgate.app.serve.worker import Question
 from lockgate.app.trained import Trained, open_trained
+from lockgate.app.undo import undo
 from lockgate.evaluation.gates import open_gates
 
 
@@ -85,14 +88,14 @@ def test_200_requests_at_once_are_all_answered_and_all_right(address: str, folde
     for image, response in zip(pixels, responses, strict=True):
         expected = trained.ask(torch.from_numpy(image)[None, None], top=4)[0]
         reply = response.json()["answers"]
-        assert [a["name"] for a in reply] == [a.name for a in expected]
+        assert [a["class"] for a in reply] == [a.name for a in expected]
         assert [a["confidence"] for a in reply] == pytest.approx([a.confidence for a in expected], abs=1e-6)
-    assert len({response.json()["answers"][0]["name"] for response in responses}) > 1
+    assert len({response.json()["answers"][0]["class"] for response in responses}) > 1
 
 
 def test_an_answer_shows_the_gates_of_its_task(address: str, folder: Path) -> None:
     image = images("axe", 1, 9)[0]
-    reply = httpx.post(f"{address}/predict?task=tools&top=9", content=png(image)).json()
+    reply = httpx.post(f"{address}/predict?task=tools&top=9&details=1", content=png(image)).json()
     assert {answer["task"] for answer in reply["answers"]} == {"tools"}
     assert len(reply["answers"]) == 2
     learner = open_trained(folder / "model").learner
@@ -107,10 +110,17 @@ def test_a_new_task_is_noticed_without_a_restart(folder: Path, tmp_path: Path) -
     assert [task["name"] for task in answering.about()["tasks"]] == ["pets", "tools"]
     teach(model, folder / "ships")
     assert [task["name"] for task in answering.about()["tasks"]] == ["pets", "tools", "ships"]
-    reply = answering.answer(png(images("tug", 1)[0]), "ships", 1)
-    assert reply["answers"][0]["name"] in ("ferry", "tug")
+    question = Question(png(images("tug", 1)[0]), task="ships", top=1)
+    (reply,) = answering.answer([question])
+    assert isinstance(reply, dict)
+    assert reply["answers"][0]["class"] in ("ferry", "tug")
+    undo(model)
+    assert [task["name"] for task in answering.about()["tasks"]] == ["pets", "tools"]
+    teach(model, folder / "ships")  # its checkpoint has the name that the undone one had
+    assert [task["name"] for task in answering.about()["tasks"]] == ["pets", "tools", "ships"]
     shutil.rmtree(model / "checkpoints")  # somebody moves the model: what was read still answers
-    assert answering.answer(png(images("tug", 1)[0]), "ships", 1) == reply
+    assert answering.answer([question]) == [reply]
+    assert "has not learnt a task yet" in answering.stale
 
 
 @pytest.mark.parametrize("before", ["at the start", "at a question"])
@@ -151,7 +161,7 @@ def test_a_50_mb_upload_is_refused_politely(address: str, declared: bool) -> Non
     content = bytes(size) if declared else parts()
     response = httpx.post(f"{address}/predict", content=content, timeout=60)
     assert response.status_code == 413
-    assert f"more than {MOST_BYTES // 2**20} MB" in response.json()["error"]
+    assert f"More than {MOST_BYTES // 2**20} MB" in response.json()["error"]
 
 
 @pytest.mark.parametrize(

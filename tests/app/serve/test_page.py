@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from tests.app.serve.test_app import address, folder, png  # noqa: F401  fixtures
+from tests.app.serve.test_service import served
 from tests.support.chromium import CHROMIUM, Page
-from tests.support.folders import images
+from tests.support.folders import QUICK, images, teach, write
 
 from lockgate.app.trained import open_trained
 
@@ -38,3 +40,34 @@ def test_a_dropped_image_is_answered(address: str, folder: Path, width: int, hei
         page.drop("#drop", "notes.png", "image/png", b"no picture at all")
         page.wait("document.querySelector('#answer .refused')")
         assert "not an image" in page.run("document.querySelector('#answer').textContent")
+
+
+LONG = "Donaudampfschifffahrtsgesellschaftskapitaenswitwenversicherung_ohne_ein_einziges_Leerzeichen"
+
+
+def test_long_names_stick_out_nowhere_in_light_and_dark(tmp_path: Path) -> None:
+    write(tmp_path / "images", {LONG: 6, "a name like a sentence, with blanks and commas in it": 6})
+    teach(tmp_path / "model", tmp_path / "images", replace(QUICK, epochs=1), name="x" * 100)
+    with served(tmp_path / "model") as (where, _), Page(where, 1280, 900) as page:
+        page.wait("document.querySelectorAll('#known li').length === 1")
+        shots = {}
+        for width, theme in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]:
+            page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+            metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+            page.call("Emulation.setDeviceMetricsOverride", **metrics)
+            page.run("document.querySelector('#answer').replaceChildren()")
+            page.drop("#drop", "ship.png", "image/png", png(images(LONG, 1, 3)[0]))
+            page.wait("document.querySelectorAll('.bars tr').length === 2")
+            page.wait("!document.querySelector('#gatesbox').hidden")
+            assert page.run("document.documentElement.scrollWidth") <= width, (width, theme)
+            shots[width, theme] = Image.open(io.BytesIO(page.screenshot())).convert("L").resize((1, 1)).getpixel((0, 0))
+        assert all(shots[width, "light"] > 150 > shots[width, "dark"] for width in (1280, 390)), shots
+
+
+def test_a_page_that_needs_a_token_asks_for_it(folder: Path) -> None:  # noqa: F811
+    with served(folder / "model", token="sesame") as (where, _), Page(where, 390, 844) as page:
+        page.wait("!document.querySelector('#locked').hidden")
+        assert page.run("document.documentElement.scrollWidth") <= 390
+        page.run("document.querySelector('#token').value = 'sesame'; document.querySelector('#locked button').click()")
+        page.wait("document.querySelectorAll('#known li').length === 2")
+        assert page.run("document.querySelector('#locked').hidden")

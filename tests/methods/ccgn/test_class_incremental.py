@@ -427,6 +427,22 @@ def test_the_task_loss_is_cross_entropy_of_a_plain_mlp_on_all_streams_at_full_wi
         assert losses["task"].item() == pytest.approx(truth, rel=1e-4)
 
 
+@pytest.mark.parametrize("readout", ["mlp", "ridge"])
+def test_a_read_out_remembers_held_out_images_and_as_many_of_each_class(readout):
+    learner = build_learner(experiment_of("ccgn-episodic", readout=readout, buffer=40), (3, 8, 8))
+    train, val = (pictures(value, [180, 20]) for value in (1, 2))  # a rare class
+    learner.memory.end_task(Task(0, (0, 1), train, val, val), torch.Generator().manual_seed(0))
+    kept = torch.bincount(learner.memory.y, minlength=2).tolist()
+    assert sum(kept) == 40
+    assert kept == [20, 20] if readout == "ridge" else kept[1] < 12
+    assert set(learner.memory.x.flatten().tolist()) == {2 if readout == "ridge" else 1}
+
+
+def pictures(value, sizes):
+    y = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    return Examples(torch.full((len(y), 3, 8, 8), value, dtype=torch.uint8), y, torch.zeros_like(y))
+
+
 def test_targets_by_class_are_indices_among_all_classes_seen_and_sum_up_by_task():
     classes = (3, 2, 4)
     learner = build_learner(experiment_of("ccgn-episodic", targets="class"), (3, 16, 16))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.support import tiny
 
-from lockgate.methods.ccgn.gating import annealed, as_in_evaluation, gated_layers, stream_norms
+from lockgate.methods.ccgn.gating import as_in_evaluation, deciding, gated_layers, stream_norms
 
 SHAPES = pytest.mark.parametrize("backbone", tiny.BACKBONES)
 
@@ -66,9 +66,9 @@ def test_annealing_holds_noise_and_statistics_of_the_newest_stream_alone(backbon
     learner = of_two_tasks(backbone)
     gates = [layer.gate(1) for layer in learner.gated.values()]
     before, held = training(learner), norms_by_name(learner, 1).keys()
-    for annealing in (True, False):
-        with annealed(learner.backbone, 1, annealing):
-            assert {gate.noisy for gate in gates} == {not annealing}
+    for annealing, noisy in ((True, False), (False, True), (False, False)):
+        with deciding(learner.backbone, 1, annealing, noisy):
+            assert {gate.noisy for gate in gates} == {noisy}
             assert changed(before, learner) == (held if annealing else set())
         assert training(learner) == before
 

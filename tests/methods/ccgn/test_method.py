@@ -88,10 +88,36 @@ def test_the_class_loss_is_the_cross_entropy_of_the_current_head(world):
 def test_there_is_no_sparsity_before_the_warmup_is_over(world, warmup, epochs):
     learner, scenario = world(sparsity_warmup=warmup)
     learner.begin_task(scenario.tasks[0])
+    learner.warmup.learnt.fill_(True)
     for epoch in range(5):
         learner.epoch = epoch
         assert ("sparsity" in learner.loss(batch_of(scenario.tasks[0].train))) == (epoch >= epochs)
     assert learner.first_selectable_epoch == epochs
+
+
+@pytest.mark.parametrize("warmup", [0, "loss"])
+def test_while_nothing_is_learnt_gates_have_no_noise_and_no_price_where_the_loss_decides(world, warmup):
+    learner, scenario = world(sparsity_warmup=warmup, open_bias=0.0)
+    learner.begin_task(scenario.tasks[0])
+    learner.epoch = 4
+    batch, gates = batch_of(scenario.tasks[0].train), [layer.gate(0) for layer in learner.gated.values()]
+    waits = warmup == "loss"
+    for _ in range(3):
+        assert ("sparsity" in learner.train().loss(batch)) != waits
+        assert {gate.noisy for gate in gates} == {not waits}
+    learner.warmup.begin_task()
+    with torch.no_grad():  # now it answers with certainty, and right
+        learner.heads[0].weight.zero_()
+        learner.heads[0].bias.copy_(torch.tensor([9.0, -9.0]))
+    sure, steps = batch._replace(y=torch.zeros_like(batch.y)), 0
+    while learner.warmup.quiet and steps < 100:
+        learner.loss(sure)
+        steps += 1
+    assert steps == (18 if waits else 0)  # 1 - 0.98 ** 18 is the first above 0.3
+    assert "sparsity" in learner.loss(sure)
+    assert all(gate.noisy for gate in gates)
+    learner.begin_task(scenario.tasks[1])
+    assert learner.warmup.quiet == waits
 
 
 def test_sparsity_that_warms_up_by_the_loss_weighs_what_was_learnt(world):
@@ -101,6 +127,7 @@ def test_sparsity_that_warms_up_by_the_loss_weighs_what_was_learnt(world):
         for warmup in (0, "loss"):
             learner, scenario = world(sparsity_warmup=warmup)
             learner.begin_task(scenario.tasks[0])
+            learner.warmup.learnt.fill_(True)
             learner.epoch = 1
             x, y, task = batch_of(scenario.tasks[0].train)
             with torch.no_grad():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.support import tiny
 
-from lockgate.methods.ccgn.pruning import Pruning
+from lockgate.methods.ccgn.pruning import Moment, Pruning
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.types import Batch
 
@@ -172,6 +172,36 @@ def test_what_was_pruned_to_the_end_stays_shut_with_the_seal_and_without(seal):
     ("below", "images", "interval"), [(0.001, 64, 100), (0.001, 16, 100), (0.001, 256, 25), (0.2, 8, 4), (0.9, 32, 1)]
 )
 def test_a_look_waits_for_images_enough_to_tell_a_silent_gate_from_chance(below, images, interval):
-    looks = [step for step in range(1, 301) if Pruning(below).due(step, images)]
+    looks = [step for step in range(1, 301) if Pruning(below).due(at(step, images), budgeted=False)]
     assert looks == list(range(interval, 301, interval))
-    assert not Pruning(0.0).due(0, images)
+    assert not Pruning(0.0).due(at(0, images), budgeted=False)
+
+
+def test_filters_are_ranked_for_a_budget_by_what_gates_did_of_late_and_not_by_a_few_images():
+    looks = [step for step in range(1, 301) if Pruning(0.001).due(at(step, 64, hold=301), budgeted=True)]
+    assert looks == [100, 200]  # one at 300 would leave 64 images
+    looks = [step for step in range(1, 301) if Pruning(0.001).due(at(step, 64, hold=302), budgeted=True)]
+    assert looks == [100, 200, 300]
+    looks = [step for step in range(1, 301) if Pruning(0.0).due(at(step, 64, hold=250), budgeted=True)]
+    assert looks == [100, 200, 300], "with nothing to prune, what was long ago is forgotten all the same"
+
+
+def at(step, images, hold=10_000):
+    """A moment of a task whose budget is to be held from the step ``hold`` on."""
+    return Moment(step, images, sparse=True, annealing=False, ahead=max(0, hold - step))
+
+
+def test_when_a_budget_is_held_the_last_look_is_not_of_the_step_before():
+    learner, task = begun("simple_cnn", prune=0.001, budget=0.8, anneal=0.5)
+    learner.train()
+    learner.epochs, learner.steps = 2, 101
+    gate = learner.gated["conv1"].gate(0)
+    for step in (0, 100):  # a look is due at both; a budget is held at 101
+        learner.epoch, learner.step, learner.progress = step // 101, step, step / 202
+        learner(Batch(task.train.x[:4], task.train.y[:4], task.train.task[:4]))
+    assert gate.images == 8
+    assert not learner.budget.held
+    learner.epoch, learner.step, learner.progress = 1, 101, 101 / 202
+    learner(Batch(task.train.x[:4], task.train.y[:4], task.train.task[:4]))
+    assert learner.budget.held
+    assert gate.images == 4

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ import torch.nn.functional as F
 from tests.support import tiny
 
 from lockgate.methods.ccgn import readout as reading
-from lockgate.methods.ccgn.readout import ReadOut, Ridge, grid_of, pooled, read, side_by_side
+from lockgate.methods.ccgn.readout import ReadOut, Ridge, grid_of, pooled, read
 from lockgate.runs.loading import load
 from lockgate.runs.run import run
 
@@ -32,6 +34,8 @@ def naive(x, y, alpha: float, classes: int = 3):
     mean = (share[:, None] * x).sum(0)
     scale = (share[:, None] * (x - mean) ** 2).sum(0).sqrt()
     z = torch.where(scale > 1e-4, (x - mean) / scale.clamp(min=1e-4), 0.0)
+    moving = int((scale[:-classes] > 1e-4).sum())
+    z[:, -classes:] *= (moving / classes) ** 0.5  # logits weigh as much as all the others together
     target = F.one_hot(y, classes).double() - 1 / classes
     left = sum(s * torch.outer(row, row) for s, row in zip(share, z, strict=True))
     right = sum(s * torch.outer(row, t) for s, row, t in zip(share, z, target, strict=True))
@@ -102,7 +106,6 @@ def test_the_same_images_give_the_same_bits_and_the_temperature_calibrates():
     first.temperature.fill_(1.0)
     assert calibrated < 0.5 * F.nll_loss(first(x), y)
     torch.testing.assert_close(first(x).exp().sum(1), torch.ones(120))
-    torch.testing.assert_close(first.by_task(x).exp()[:, 1], first(x).exp()[:, 2])
 
 
 def test_the_grid_follows_the_number_of_layers_and_small_maps_are_not_stretched():
@@ -139,35 +142,63 @@ def test_what_is_read_is_every_gated_layer_at_the_channels_it_can_open(learnt):
             handle.remove()
         assert torch.equal(features, learner.backbone(x, task).features)
         grid = grid_of(len(learner.gated))
-        assert torch.equal(found, torch.cat([pooled(h, grid) for h in maps], dim=1))
-    widths = [head.in_features for head in learner.heads]
-    assert side_by_side(learner.streams(tasks[0].test.x), widths)[1].shape[1] == learner.readout.weight.shape[1]
+        signed = [pooled(h, grid) for h in maps]
+        assert torch.equal(found, torch.cat([torch.where(h < 0, -1.0, 1.0) * h.abs().sqrt() for h in signed], dim=1))
+    x = tasks[0].test.x
+    with torch.no_grad():
+        found = learner.inputs_of(learner.streams(x))[2]
+        logits = torch.cat([learner.predict(x, task) for task in range(3)], dim=1)
+        torch.testing.assert_close(found[:, -6:], logits, rtol=1e-5, atol=1e-5)
     inputs = learner.readout.inputs.tolist()
-    assert sum(inputs) == learner.readout.weight.shape[1]
-    assert learner.readout.macs == [0, sum(inputs[:2]) * 4, sum(inputs) * 6]
+    assert found.shape[1] == sum(inputs) + 6 == learner.readout.weight.shape[1]
+    assert learner.readout.macs == [0, (sum(inputs[:2]) + 4) * 4, (sum(inputs) + 6) * 6]
 
 
-def test_answers_are_the_heads_and_the_tasks_of_the_read_out(learnt):
+def test_answers_are_the_heads_and_the_read_out_together(learnt):
+    """Joint: p(y|x) of the read-out times p(y|x,t) of the head. Argmax: the head of the read-out's likeliest task."""
     learner, tasks = learnt
     x = torch.cat([task.test.x for task in tasks])
     with torch.no_grad():
         answers = learner.answers(x)
-        _, inputs = side_by_side(learner.streams(x), [head.in_features for head in learner.heads])
-        of_task = learner.readout.by_task(inputs)
-        for t in range(3):
-            part = answers["joint"][:, 2 * t : 2 * t + 2]
-            torch.testing.assert_close(part.logsumexp(1), of_task[:, t], rtol=1e-4, atol=1e-4)
-            torch.testing.assert_close(part.log_softmax(1), learner.predict(x, t).log_softmax(1), rtol=1e-4, atol=1e-4)
-        chosen = answers["argmax"].argmax(1) // 2
-    assert torch.equal(chosen, of_task.argmax(1))
+        classes = learner.readout(learner.inputs_of(learner.streams(x))[2]).exp()
+        heads = torch.cat([learner.predict(x, t).softmax(1) for t in range(3)], dim=1)
+        of_task = torch.stack([classes[:, 2 * t : 2 * t + 2].sum(1) for t in range(3)], dim=1)
+    product = classes * heads
+    torch.testing.assert_close(answers["joint"].exp(), product / product.sum(1, keepdim=True), rtol=1e-3, atol=1e-5)
+    chosen = answers["argmax"].argmax(1)
+    assert torch.equal(chosen // 2, of_task.argmax(1))
+    assert torch.equal(chosen % 2, heads.view(-1, 3, 2)[torch.arange(len(x)), chosen // 2].argmax(1))
 
 
-def test_it_is_fitted_to_the_stored_images_and_finds_their_tasks(learnt):
-    learner, _ = learnt
-    stored = learner.memory.stored()
+def test_two_threads_that_ask_at_once_are_each_answered_by_their_own_images(learnt):
+    learner, tasks = learnt
+    images = [task.test.x[:4] for task in tasks[:2]]
+    together = threading.Barrier(2, timeout=20)
+    first, *_, last = learner.gated.values()
+
+    def wait(*_):
+        together.wait()
+
     with torch.no_grad():
+        wanted = [learner.answers(x)["joint"] for x in images]
+    handles = [first.register_forward_pre_hook(wait), last.register_forward_hook(wait)]  # in step, stream by stream
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(torch.no_grad()(lambda x: learner.answers(x)["joint"]), images))
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_with_little_ridge_it_knows_the_stored_images_by_heart(learnt, monkeypatch):
+    learner, stored = copy.deepcopy(learnt[0]), learnt[0].memory.stored()
+    monkeypatch.setattr(reading, "ALPHAS", (1e-4,))
+    y = stored.y + 2 * stored.task
+    with torch.no_grad():
+        learner.readout.fit(learner.inputs_of(learner.streams(stored.x))[2], y, torch.arange(len(y)))
         found = learner.answers(stored.x)["argmax"].argmax(1) // 2
-    assert (found == stored.task).float().mean() > 0.8
+    assert (found == stored.task).float().mean() > 0.9
 
 
 def test_while_a_task_is_learnt_the_paper_s_classifier_answers_and_the_past_does_not_move(learnt):

@@ -7,8 +7,8 @@ open filters   for one picture a stream may open so much of a layer that the str
 
 Both are bounds, so their coefficients are dual variables: a price is raised while what it buys is above its bound, and
 lowered below (dual ascent). What is above the first bound all the same when annealing begins is shut for good, the
-filters that fire least first, and the rest of the task is learnt without it. Filters that are locked already cost time
-but no room: they count in the second budget only.
+filters that fired least since the last look first (``pruning.WINDOW``), and the rest of the task is learnt without it.
+Filters that are locked already cost time but no room: they count in the second budget only.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Budget(nn.Module):
         self.register_buffer("quota", torch.zeros(len(layers), dtype=torch.int64))
         self.register_buffer("held", torch.tensor(False))  # whether what was above has been shut
 
-    def begin_task(self, task: int, expected: int, grown: float) -> None:
-        """Bounds of ``task`` (0, 1, ...) of as many as are ``expected``; where layers grow, of what they grew by."""
+    def begin_task(self, task: int, expected: int, grow: float) -> None:
+        """Bounds of ``task`` (0, 1, ...) of as many as are ``expected``; where layers ``grow``, of what is free."""
         self.most_open = math.sqrt(self.share / max(expected, task + 1))
-        part = 1.0 if grown else min(1.0, (task + 1) / expected)
+        part = min(1.0, (task + 1) / expected)
         for i, layer in enumerate(self.layers):
             used, width = int(layer.locked.sum()), layer.width
-            room = self.share * (width - used) if grown else self.share * width * part - used
+            room = self.share * (width - used) if grow else self.share * width * part - used
             self.quota[i] = max(1, math.floor(room))
         self.price_new.fill_(self.start)
         self.price_open.fill_(self.start)

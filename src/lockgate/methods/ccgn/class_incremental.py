@@ -27,7 +27,7 @@ from lockgate.methods.ccgn.readout import IMAGES, ReadOut, read, side_by_side
 from lockgate.methods.ccgn.rehearsal import VALIDATED, Pool, Rehearsal
 from lockgate.methods.ccgn.streams import Streams
 from lockgate.methods.ccgn.targets import class_targets, first_classes
-from lockgate.methods.ccgn.task_classifier import TaskClassifier
+from lockgate.methods.ccgn.task_classifier import TaskClassifier, by_task
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.methods.protocols import TaskReport
 from lockgate.training import distributed
@@ -80,7 +80,7 @@ class ClassIncremental(CCGN):
         self.memory.requires_grad_(False)
         self.rehearsal.end_task()
         if self.readout is not None and len(self.heads) > 1:
-            self._fit_readout(self.readout)
+            _fit(self.readout, self)
 
     def predict(self, x: Tensor, task: int | None) -> Tensor:
         """Logits of ``task``'s classes; without a task, log-probabilities of all classes seen, by ``inference``."""
@@ -107,32 +107,29 @@ class ClassIncremental(CCGN):
 
     def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
         """As ``answers``, from what ``streams`` gave for all tasks."""
-        features, inputs = side_by_side(streams, feature_widths(self))
-        tasks = self._log_tasks(features, inputs)
-        classes = [head(part).log_softmax(1) for head, part in zip(self.heads, features, strict=True)]
-        joint = torch.cat([part + tasks[:, t, None] for t, part in enumerate(classes)], dim=1)
+        features, logits, inputs = self.inputs_of(streams)
+        within = [part.log_softmax(1) for part in logits]  # log p(y|x,t)
+        if self.readout is not None and self.readout.fitted:
+            evidence = self.readout(inputs)  # log p(y|x)
+            tasks = by_task(evidence, self.readout.outputs)
+        else:
+            tasks = self.task_classifier.by_task(self._streams.classify(features))  # log p(t|x)
+            evidence = torch.cat([tasks[:, t, None].expand_as(part) for t, part in enumerate(within)], dim=1)
         chosen = tasks.argmax(1)
-        only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(classes)]
+        only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(within)]
+        joint = (evidence + torch.cat(within, dim=1)).log_softmax(1)
         return {"argmax": torch.cat(only, dim=1), "joint": joint}
 
-    def _log_tasks(self, features: list[Tensor], inputs: Tensor) -> Tensor:
-        """log p(t|x), (B, tasks), from features (B, F) of all streams and what is read of them, (B, inputs)."""
-        if self.readout is not None and self.readout.fitted:
-            return self.readout.by_task(inputs)
-        return self.task_classifier.by_task(self._streams.classify(features))
+    def inputs_of(self, streams: list[Tensor]) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        """Of what ``streams`` gave for all tasks: features and logits of each, and what a read-out takes of all."""
+        features, read = side_by_side(streams, feature_widths(self))
+        logits = [head(part) for head, part in zip(self.heads, features, strict=True)]
+        return features, logits, torch.cat([read, *logits], dim=1)
 
-    @torch.no_grad()
-    def _fit_readout(self, readout: ReadOut) -> None:
-        """All streams are sealed now: fit the read-out to what the memory has of all tasks."""
-        drawn = self.rehearsal.copies(IMAGES, generator(self.rehearsal.seed, "readout"))
-        device, widths = self.input.mean.device, feature_widths(self)
-        with evaluating(self), torch.autocast(device.type, enabled=False):
-            y = class_targets(self, drawn.examples, known=len(self.heads))
-            streams = [self.streams(x.to(device)) for x in torch.split(drawn.x, eval_batch(drawn.x.shape))]
-        inputs = torch.cat([side_by_side(part, widths)[1].cpu() for part in streams])
-        readout.fit(inputs, y, drawn.image)  # on the CPU: not every device knows float64
-        sizes = [stream.shape[1] - width for stream, width in zip(streams[0], widths, strict=True)]
-        readout.inputs = torch.tensor(sizes, device=device)
+    @property
+    def task_finder(self) -> TaskClassifier | ReadOut:
+        """What answers log p(t|x) when a task has ended: the read-out, or the paper's classifier."""
+        return self.task_classifier if self.readout is None else self.readout
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 
@@ -167,6 +164,22 @@ class ClassIncremental(CCGN):
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""
         wanted = self.steps * count * distributed.world_size() or len(self.rehearsal.current)
         return self.rehearsal.pool(self.epoch, wanted)
+
+
+@torch.no_grad()
+def _fit(readout: ReadOut, learner: ClassIncremental) -> None:
+    """All streams are sealed now: fit the read-out to what the memory has of all tasks."""
+    drawn = learner.rehearsal.copies(IMAGES, generator(learner.rehearsal.seed, "readout"))
+    device = learner.input.mean.device
+    with evaluating(learner), torch.autocast(device.type, enabled=False):
+        y = class_targets(learner, drawn.examples, known=len(learner.heads))
+        inputs = []  # on the CPU, which has room for them and knows float64
+        for x in torch.split(drawn.x, eval_batch(drawn.x.shape)):
+            streams = learner.streams(x.to(device))
+            inputs.append(learner.inputs_of(streams)[2].cpu())
+    readout.fit(torch.cat(inputs), y, drawn.image)
+    sizes = [stream.shape[1] - width for stream, width in zip(streams, feature_widths(learner), strict=True)]
+    readout.inputs = torch.tensor(sizes, device=device)
 
 
 def feature_widths(network: MultiHeadNetwork) -> list[int]:

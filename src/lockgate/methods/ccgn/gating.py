@@ -24,10 +24,10 @@ def stream_norms(backbone: Backbone, task: int) -> list[nn.Module]:
 
 
 @contextmanager
-def annealed(backbone: Backbone, task: int, annealing: bool) -> Iterator[None]:
-    """Gates with noise, statistics that move; while ``annealing``, neither."""
+def deciding(backbone: Backbone, task: int, annealing: bool, noisy: bool) -> Iterator[None]:
+    """Gates with or without noise; statistics of norms move, but while ``annealing``."""
     for layer in gated_layers(backbone).values():
-        layer.gate(task).noisy = not annealing
+        layer.gate(task).noisy = noisy
     with evaluating(*(stream_norms(backbone, task) if annealing else [])):
         yield
 

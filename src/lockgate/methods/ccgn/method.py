@@ -26,11 +26,11 @@ from lockgate.methods.base import Context, Method
 from lockgate.methods.capacity import LayerCapacity, all_shut, nearly_full
 from lockgate.methods.ccgn.budget import Budget
 from lockgate.methods.ccgn.consolidation import consolidate, relevance
-from lockgate.methods.ccgn.gating import annealed, gated_layers
+from lockgate.methods.ccgn.gating import deciding, gated_layers
 from lockgate.methods.ccgn.objective import objective
 from lockgate.methods.ccgn.options import CCGNOptions
 from lockgate.methods.ccgn.pruning import Moment, Pruning
-from lockgate.methods.ccgn.warmup import is_annealing, sparsity_share, warmup_epochs
+from lockgate.methods.ccgn.warmup import Warmup, is_annealing, sparsity_share, steps_to_hold, warmup_epochs
 from lockgate.methods.protocols import TaskReport
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -39,8 +39,8 @@ class CCGN(Method):
     """Gated backbone, one gate per layer and task, one head per task."""
 
     Options: ClassVar[type[Any]] = CCGNOptions
-    version: ClassVar[int] = 2
-    """1: Lockgate 0.1. Of what is derived from it, too."""
+    version: ClassVar[int] = 3
+    """1: Lockgate 0.1. 2: budget, read-out. 3: quiet warm-up, read-out of held-out images. Of what is derived, too."""
     class_incremental = False
     options: CCGNOptions
 
@@ -49,6 +49,7 @@ class CCGN(Method):
         self.gated = gated_layers(self.backbone)
         self.lockable = [layer for layer in self.gated.values() if isinstance(layer, Lockable)]
         self.first_widths = self.backbone.widths()
+        self.warmup = Warmup(self.options)
         self.pruning = Pruning(self.options.prune)
         self.expected = context.tasks
         self.budget = (
@@ -83,6 +84,7 @@ class CCGN(Method):
         """Widen full layers if asked to, then add a gate per layer and a head."""
         if self.options.grow and self.heads:
             self.backbone.grow(self.backbone.widths_with_free(self.options.grow, self.first_widths))
+        self.warmup.begin_task()
         if self.budget is not None:
             self.budget.begin_task(len(self.heads), self.expected, self.options.grow)
         return super().begin_task(task)
@@ -90,14 +92,17 @@ class CCGN(Method):
     def loss(self, batch: Batch) -> Losses:
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
-        sparse = self.epoch >= warmup_epochs(self.options, self.epochs)
-        at = Moment(self.step, len(batch.y), sparse, annealing, annealing or self.epoch == self.epochs - 1)
+        sparse = self.warmup.over(self.epoch, self.epochs)
+        ahead = 0 if annealing else steps_to_hold(self.options, self.step, self.steps, self.epochs)
+        at = Moment(self.step, len(batch.y), sparse, annealing, ahead)
         if self.training and self.pruning.update(list(self.gated.values()), task, at, self.budget):
             self.backbone.route([task])
-        with annealed(self.backbone, task, annealing):
+        with deciding(self.backbone, task, annealing, noisy=not (annealing or self.warmup.quiet)):
             stream = self.backbone(self.input(batch.x), task)
         head = cast(nn.Linear, self.heads[task])
         class_loss = self.cross_entropy(head(stream.features), batch.y)
+        if self.training:
+            self.warmup.update(class_loss, head.out_features)
         takes_part = sparse and not annealing and bool(stream.gates)
         share = sparsity_share(self.options, class_loss, head.out_features, self.training)
         if self.budget is None or not takes_part:

@@ -25,8 +25,9 @@ class CCGNOptions:
     )
     sparsity_warmup: int | Literal["loss"] = option(
         1,
-        "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: after a fifth of the epochs it "
-        "grows as the class loss falls below chance, so that gates close as the task is learnt, and not before.",
+        "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: not before a fifth of the epochs, "
+        "and not before the class loss is well below chance, until when gates have no noise; then it grows as the loss "
+        "falls, so that gates close as the task is learnt.",
         ge=0,
     )
     gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)
@@ -60,12 +61,14 @@ class ClassIncrementalOptions(CCGNOptions):
     readout: Literal["mlp", "ridge"] = option(
         "ridge",
         "What finds the task: the paper's task classifier, an MLP on the last features; or a ridge regression on all "
-        "gated layers, in closed form after each task (the MLP is then trained for what it does to the streams).",
+        "gated layers, in closed form after each task (the MLP is then trained for what it does to the streams, and a "
+        "memory keeps held-out images, as many of each class).",
     )
     hidden: int = option(64, "Hidden units of the task classifier. Paper: 64.", ge=1)
     inference: Literal["argmax", "joint"] = option(
         "argmax",
-        "Without a task: the most likely task's head (the paper), or the most likely pair log p(t|x) + log p(y|x,t).",
+        "Without a task: the most likely task's head (the paper); or the most likely class by both, log p(t|x) + "
+        "log p(y|x,t), where a read-out says log p(y|x) in the place of log p(t|x).",
     )
     targets: Literal["task", "class"] = option(
         "task", "What the task classifier tells apart: tasks (the paper), or classes, summed up by task."

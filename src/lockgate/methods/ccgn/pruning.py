@@ -17,6 +17,8 @@ INTERVAL = 100
 FIRES = 6.4
 """A look needs so many images that a gate at the threshold fires for about this many: 100 steps of 64 at 0.001. On
 fewer, chance would decide which filters are silent."""
+WINDOW = 128
+"""Images, at least, by which filters are ranked when a budget is held: no look counts anew shortly before."""
 
 
 class Moment(NamedTuple):
@@ -26,7 +28,7 @@ class Moment(NamedTuple):
     images: int  # in the step
     sparse: bool  # whether the warm-up is over
     annealing: bool
-    holding: bool  # whether a budget is to be kept from now on: while annealing, and in any case in the last epoch
+    ahead: int  # steps until a budget is to be kept: while annealing, and in any case in the last epoch; 0: it is
 
 
 class Pruning(nn.Module):
@@ -44,20 +46,23 @@ class Pruning(nn.Module):
 
     def update(self, layers: Sequence[TaskGated], task: int, at: Moment, budget: Budget | None) -> bool:
         """Look if it is time to; whether it was. Annealing begins by shutting what a ``budget`` does not allow."""
-        above = budget is not None and at.holding and not budget.held
+        above = budget is not None and not at.ahead and not budget.held
         if budget is not None and above:
             budget.hold(task)
-        if not above and not self.due(at.step, at.images):
+        if not above and not self.due(at, budget is not None):
             return False
         held = budget is not None and bool(budget.held)
         self.look(layers, task, at.step, at.sparse, at.annealing or held)
         return True
 
-    def due(self, step: int, images: int) -> bool:
-        """Whether it is time to look, with so many images a step."""
-        if not self.below:
+    def due(self, at: Moment, budgeted: bool) -> bool:
+        """Whether it is time to look. A budget is held by what gates did of late, even if nothing is pruned before."""
+        if not self.below and not budgeted:
             return False
-        return step % min(INTERVAL, math.ceil(FIRES / (self.below * images))) == 0 and step != int(self.step)
+        if budgeted and 0 < at.ahead * at.images < WINDOW:
+            return False
+        enough = math.ceil(FIRES / (self.below * at.images)) if self.below else INTERVAL
+        return at.step % min(INTERVAL, enough) == 0 and at.step != int(self.step)
 
     def look(self, layers: Iterable[TaskGated], task: int, step: int, sparse: bool, annealing: bool) -> None:
         """Prune what stayed silent since the last look, if sparsity was at work all the time.

@@ -4,7 +4,8 @@ The paper's classifier reads the pooled last layer of every stream, which is mad
 apart and little else. What earlier layers know, and where in the image, is thrown away. Here every gated layer of every
 stream is read, pooled to a small grid, and a ridge regression to one-hot classes finds class and task at once:
 
-inputs    z = (pooled maps of all gated layers of streams 1 .. t), standardised
+inputs    z = (roots of pooled maps of all gated layers of streams 1 .. t; logits of heads 1 .. t), standardised;
+              the logits together weigh as much as all the rest
 scores    s = W z + b,   W = argmin  sum_i w_i ||y_i - W z_i||^2 + alpha ||W||^2,   w_i: every class the same weight
 answers   p(y|x) = softmax(s / T),   p(t|x): summed over the classes of t
 
@@ -27,7 +28,6 @@ from torch import Tensor, nn
 from lockgate.backbones.base import Backbone
 from lockgate.layers.buffers import take_sizes
 from lockgate.layers.pool import pooled
-from lockgate.methods.ccgn.task_classifier import by_task
 
 IMAGES = 2048
 """How many images it is fitted to, more or less: stored ones are repeated, each time varied as in training."""
@@ -52,8 +52,13 @@ def grid_of(layers: int) -> int:
 def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     """Features (B, F) of the stream of ``task`` on standardised images ``x``, and what is read of it, (B, n)."""
     features, maps = backbone.read(x, task)
-    grid = grid_of(len(maps))
-    return features, torch.cat([pooled(h, grid) for h in maps.values()], dim=1)
+    grid = grid_of(backbone.depth)
+    return features, torch.cat([root(pooled(h, grid)) for h in maps.values()], dim=1)
+
+
+def root(h: Tensor) -> Tensor:
+    """Square roots, with their signs: activations are many small ones and a few large, which would rule the fit."""
+    return h.sign() * h.abs().sqrt()
 
 
 @dataclass(frozen=True)
@@ -109,22 +114,25 @@ class ReadOut(nn.Module):
         return len(self.bias) == sum(self.outputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """log p(y|x) of all classes seen, (B, classes), from what is read of all streams side by side, (B, inputs)."""
-        return (F.linear(inputs, self.weight, self.bias) / self.temperature).log_softmax(1)
+        """log p(y|x) of all classes seen, (B, classes).
 
-    def by_task(self, inputs: Tensor) -> Tensor:
-        """log p(t|x), (B, tasks)."""
-        return by_task(self(inputs), self.outputs)
+        ``inputs`` (B, inputs + classes): what is read of all streams side by side, and then the logits of all heads.
+        """
+        return (F.linear(inputs, self.weight, self.bias) / self.temperature).log_softmax(1)
 
     @property
     def macs(self) -> list[int]:
         """Multiply-accumulates of an image when there were 1, 2, ... tasks; one task need not be found."""
-        tasks = range(1, len(self.inputs) + 1)
-        return [0 if t == 1 else int(self.inputs[:t].sum()) * sum(self.outputs[:t]) for t in tasks]
+        tasks = range(1, max(1, len(self.inputs)) + 1)
+        classes = [sum(self.outputs[:t]) for t in tasks]
+        return [0 if t == 1 else (int(self.inputs[:t].sum()) + c) * c for t, c in zip(tasks, classes, strict=True)]
 
     @torch.no_grad()
     def fit(self, inputs: Tensor, y: Tensor, image: Tensor) -> Fit:
-        """Solve for inputs (N, D) of classes ``y`` (N,); rows of one ``image`` (N,) are never apart."""
+        """Solve for inputs (N, D) of classes ``y`` (N,); rows of one ``image`` (N,) are never apart.
+
+        The last inputs are the logits of all heads.
+        """
         began, classes = time.monotonic(), sum(self.outputs)
         left_out = _left_out(y, image)
         chosen = _choose(inputs, y, left_out, classes) if left_out.any() else (*UNCHOSEN, float("nan"))
@@ -143,7 +151,11 @@ class ReadOut(nn.Module):
 
 
 class Ridge:
-    """Weighted ridge regression of one-hot classes on standardised inputs: solved in images or inputs, the fewer."""
+    """Weighted ridge regression of one-hot classes on standardised inputs: solved in images or inputs, the fewer.
+
+    The last inputs, one a class, are the logits of all heads. They were learnt from all images of a task, not from the
+    few that are stored, so they are to be trusted more: together they weigh as much as all the others.
+    """
 
     def __init__(self, inputs: Tensor, y: Tensor, classes: int) -> None:
         counts = torch.bincount(y, minlength=classes).clamp(min=1).to(inputs)
@@ -151,6 +163,8 @@ class Ridge:
         self.mean = share @ inputs
         spread = (share @ (inputs - self.mean).square()).sqrt()
         self.scale = torch.where(spread > STILL, 1 / spread.clamp(min=STILL), 0.0)
+        moving = self.scale > 0  # (D,)
+        self.scale[-classes:] *= (moving[:-classes].sum() / moving[-classes:].sum().clamp(min=1)).clamp(min=1).sqrt()
         root = (share * len(y)).sqrt()  # its squares sum to N, so that alpha means the same however many there are
         self.x = self.standard(inputs) * root[:, None]  # (N, D)
         target = F.one_hot(y, classes).to(inputs)
@@ -160,7 +174,7 @@ class Ridge:
         self.gram = (self.x @ self.x.T if self.in_images else self.x.T @ self.x).double()
 
     def standard(self, inputs: Tensor) -> Tensor:
-        """Inputs (N, D) of mean 0 and variance 1; those that stand still are 0."""
+        """Inputs (N, D) of mean 0 and their weight as variance; those that stand still are 0."""
         return (inputs - self.mean) * self.scale
 
     def products(self, inputs: Tensor) -> Tensor:

@@ -149,6 +149,7 @@ class DGM(DGMNetwork):
         capacity = [
             LayerCapacity(f"generator.{index}", layer.used.numel(), int(layer.used.sum()), int(layer.held(-1).sum()))
             for index, layer in enumerate(self.generator.layers)
+            if self.heads  # before the first task there are no masks
         ]
         return TaskReport(capacity, memory={"images": 0, "bytes": self.generator.kept_bytes})
 

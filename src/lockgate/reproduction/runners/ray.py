@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from lockgate.errors import LockgateError
@@ -22,17 +23,7 @@ def run_jobs(jobs: Sequence[Job], address: str, at_once: int, log: Callable[[str
     Returns the jobs that failed. Each run takes one CPU, and one GPU where the cluster has any; Ray decides how many
     run at a time.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise LockgateError(
-            "Ray is not installed. Bring it with `pip install 'lockgate[sweep]'`, or leave out --ray."
-        ) from error
-    where: dict[str, Any] = {"num_cpus": at_once} if address == "local" else {"address": address}
-    started = not ray.is_initialized()
-    if started:
-        ray.init(**where, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    try:
+    with cluster(address, at_once) as ray:
         gpus = 1 if ray.cluster_resources().get("GPU") else 0
         work: Any = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=TRIES, retry_exceptions=False)(_work)
         waiting = {work.remote(job, os.environ.get("LOCKGATE_DATA")): job for job in jobs if not job.finished}
@@ -51,9 +42,30 @@ def run_jobs(jobs: Sequence[Job], address: str, at_once: int, log: Callable[[str
                 failed.append(job)
                 log(f"{job.folder.name}: failed: {error}")
         return failed
+
+
+@contextmanager
+def cluster(address: str, at_once: int) -> Iterator[Any]:
+    """Ray, connected to ``address``, or started here for ``at_once`` runs at a time and stopped at the end.
+
+    One that is connected already is used, and left as it is. One that is started here listens on this machine only.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise LockgateError(
+            "Ray is not installed. Bring it with `pip install 'lockgate[sweep]'`, or leave out --ray."
+        ) from error
+    if ray.is_initialized():
+        yield ray
+        return
+    local: dict[str, Any] = {"num_cpus": at_once, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
+    where = local if address == "local" else {"address": address}
+    ray.init(**where, log_to_driver=False, configure_logging=False)
+    try:
+        yield ray
     finally:
-        if started:
-            ray.shutdown()
+        ray.shutdown()
 
 
 def _work(job: Job, data: str | None) -> None:

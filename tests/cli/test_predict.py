@@ -1,0 +1,125 @@
+"""`lockgate predict` on many images, from standard input, by either form of the network."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.support.folders import images, teach, write
+
+from lockgate import ContinualClassifier
+from lockgate.app.predict import look, sources
+from lockgate.app.trained import WORTH_COMPILING, open_trained
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """What comes from standard input."""
+
+    def give(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return give
+
+
+def test_an_image_comes_from_standard_input(command: Command, taught: Path, typed: Callable[[bytes], None]) -> None:
+    file = taught / "pets" / "cat" / "000.png"
+    typed(file.read_bytes())
+    code, out, err = command("predict", taught / "model", "-", "--json")
+    assert (code, err) == (0, "")
+    (found,) = json.loads(out)
+    (same,) = json.loads(command("predict", taught / "model", file, "--json")[1])
+    assert found["image"] == "-"
+    assert [answer["class"] for answer in found["answers"]] == [answer["class"] for answer in same["answers"]]
+
+
+def test_names_of_files_come_from_standard_input(
+    command: Command, taught: Path, typed: Callable[[bytes], None]
+) -> None:
+    files = sorted((taught / "pets").rglob("*.png"))
+    typed("".join(f"{file}\n" for file in files).encode() + b"\nnowhere.png\n")
+    code, out, err = command("predict", taught / "model", "-", "--json", "--batch=5")
+    assert code == 1
+    assert [item["image"] for item in json.loads(out)] == [*map(str, files), "nowhere.png"]
+    assert "nowhere.png" in err
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "message"),
+    [
+        (b"", ["-"], "There are no images in -"),
+        (b"\x89PNG and no more", ["-"], "What came from standard input is not an image"),
+        (b"", ["-", "pets"], "Standard input ('-') stands alone"),
+    ],
+)
+def test_what_is_no_image_is_said_so(
+    command: Command, taught: Path, typed: Callable[[bytes], None], data: bytes, words: list[str], message: str
+) -> None:
+    typed(data)
+    code, out, err = command("predict", taught / "model", *words)
+    assert (code, out) == (1, "")
+    assert message in err
+
+
+def test_answers_come_before_all_images_are_read(taught: Path) -> None:
+    asked = []
+
+    def endless() -> Iterator[Path]:
+        while True:
+            asked.append(taught / "pets" / "cat" / "000.png")
+            yield asked[-1]
+
+    seen = look(open_trained(taught / "model"), endless(), None, 1, batch=4)
+    next(seen)
+    assert len(asked) == 4
+    assert sources([taught / "pets"])[1] == 24
+
+
+def test_batches_change_neither_answers_nor_the_table(command: Command, taught: Path) -> None:
+    whole = command("predict", taught / "model", taught / "pets", "--exact")[1].splitlines()
+    parts = command("predict", taught / "model", taught / "pets", "--exact", "--batch=3")[1].splitlines()
+    assert [line.split() for line in whole] == [line.split() for line in parts]
+    assert len(whole) == 25
+
+
+def test_the_compiled_form_answers_many_images_and_the_promise_is_about_the_other(
+    command: Command, taught: Path
+) -> None:
+    write(taught / "many", {"cat": WORTH_COMPILING}, seed=3)
+    code, out, err = command("predict", taught / "model", taught / "many")
+    assert code == 0
+    assert f"{WORTH_COMPILING} images, answered by the compiled form; the promise is about --exact." in err
+    exact = command("predict", taught / "model", taught / "many", "--exact")
+    assert exact[2] == ""
+    assert [line.split()[:3] for line in out.splitlines()] == [line.split()[:3] for line in exact[1].splitlines()]
+    assert command("predict", taught / "model", taught / "many", "--quiet")[2] == ""
+
+
+def test_both_forms_agree_and_the_exact_one_never_changes(tmp_path: Path) -> None:
+    for name, classes in (("pets", ("cat", "dog")), ("tools", ("axe", "saw"))):
+        write(tmp_path / name, dict.fromkeys(classes, 12))
+    teach(tmp_path / "model", tmp_path / "pets")
+    x = np.concatenate([images(name, 20, 5) for name in ("cat", "dog")])
+    model = ContinualClassifier.load(tmp_path / "model")
+    before, fast = model.predict_proba(x, "pets", exact=True), model.predict_proba(x, "pets")
+    assert np.allclose(before, fast, atol=1e-5)
+    assert open_trained(tmp_path / "model").form_for(len(x)) == "compiled"
+    teach(tmp_path / "model", tmp_path / "tools")
+    again = ContinualClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(x, "pets", exact=True)[:, :2], before)
+    assert np.array_equal(again.predict(x), again.predict(x, exact=True))
+
+
+def test_few_images_and_methods_without_a_compiled_form_are_asked_as_they_are(taught: Path) -> None:
+    trained = open_trained(taught / "model")
+    assert trained.form_for(WORTH_COMPILING - 1) == "exact"
+    x = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    assert torch.equal(trained.probabilities(x, 0), trained.learner.predict(x, 0).softmax(1) @ torch.eye(2, 4))

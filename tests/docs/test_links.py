@@ -1,0 +1,58 @@
+"""Links between pages lead somewhere: to files of the repository, and to headings of theirs. No network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.pages import PAGES, TOP, name, prose
+
+from lockgate.methods import METHODS
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def _anchors(page: Path) -> set[str]:
+    """Of its headings, as code hosts and mkdocs name them."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.M)
+    plain = [re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target in _LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", target):
+            assert target.startswith(("https://", "http://127.0.0.1", "mailto:")), target
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{name(page)}: {target}"
+        assert file.is_relative_to(TOP), target
+        if anchor:
+            assert anchor in _anchors(file), f"{name(page)}: {target}"
+
+
+def test_every_method_is_in_the_table_of_methods() -> None:
+    text = (TOP / "docs/methods/index.md").read_text()
+    assert [method for method in METHODS if f"`{method}`" not in text] == []
+
+
+def test_the_glossary_is_in_order_and_has_the_words_of_the_drawing_and_of_the_readme() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| [^|]", (TOP / "docs/glossary.md").read_text(), re.M)[1:]
+    assert [row.lower().strip("`") for row in rows] == sorted(row.lower().strip("`") for row in rows)
+    words = {word.strip("` ").lower() for row in rows for word in row.split(",")}
+    wanted = (
+        "gate lock seal stream head task audit probe promise filter budget capacity read-out relevance preset buffer"
+    )
+    assert not set(wanted.split()) - words
+
+
+def test_every_page_that_is_put_into_an_order_is_there() -> None:
+    text = (TOP / "mkdocs.yml").read_text()
+    nav = yaml.safe_load(text)["nav"]
+    listed = [page for entry in nav if isinstance(entry, dict) for pages in entry.values() for page in pages]
+    made = {"reproduction.md", "changelog.md", "contributing.md"}
+    assert [page for page in listed if page not in made and not (TOP / "docs" / page).is_file()] == []
