@@ -10,10 +10,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from lockgate.methods.closed_form import ClosedForm
 from lockgate.types import Task
+
+
+class UnitLength(nn.Module):
+    """Divides what is read by its length."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, D)."""
+        return F.normalize(inputs)
 
 
 class NCM(ClosedForm):
@@ -21,9 +29,9 @@ class NCM(ClosedForm):
 
     keeps_products: ClassVar[bool] = False
 
-    def transform(self, inputs: Tensor) -> Tensor:
+    def make_transform(self, inputs: int) -> nn.Module:
         """z."""
-        return F.normalize(inputs)
+        return UnitLength()
 
     def solve(self, task: Task) -> tuple[Tensor, Tensor]:
         """Scores are half the squared distance to each mean, its sign turned, up to what all classes share."""
