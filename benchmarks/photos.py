@@ -1,10 +1,10 @@
-"""Closed-form methods on photos, from a frozen EfficientNet-Lite0: every task in turn, answers without and with the task.
+"""Closed-form methods on photos, from a frozen EfficientNet-Lite0: task after task, without and with the task given.
 
     python benchmarks/photos.py DATA [--sets flowers20 grocery24] [--orders 0 1 2] [--size 160] [--flip]
 
 DATA holds ``<set>/train/<class>/*`` and ``<set>/test/<class>/*``. What the network makes of an image is computed once
-and kept beside the printed table in ``--cache``; the methods, the tasks and the tests are those of a run. Numbers are
-the mean over class orders of the accuracy after the last task, and their spread.
+and kept in ``--cache``; methods, tasks and tests are those of a run. Numbers are the mean over class orders of the
+accuracy after the last task, and their spread; seconds are of learning all tasks, of one order.
 """
 
 from __future__ import annotations
@@ -114,9 +114,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("runs/photos"))
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print("| | " + " | ".join(f"{name}: without | with the task | s" for name in given.sets) + " |")
-    print("|---" * (1 + 3 * len(given.sets)) + "|")
-    cells: dict[str, list[str]] = {row: [] for row in ROWS}
+    print("| photos | method | without the task | with the task | CPU seconds |\n|---|---|---|---|---|", flush=True)
     for name in given.sets:
         data = folder.read(given.data / name, DataConfig(image_size=given.size, resize=given.resize))
         shape = (3, given.size, given.size)
@@ -124,11 +122,10 @@ def main() -> None:
         backbone = Remembering(network, given.cache / f"{name}-{given.size}-{given.resize}.safetensors")
         for row in ROWS:
             found = [measure(data, TASKS[name], backbone, row, order, given.flip) for order in given.orders]
-            cells[row] += [shown([f[key] for f in found]) for key in ("without", "given")]
-            cells[row].append(f"{statistics.mean(f['seconds'] for f in found):.1f}")
-            backbone.save()
-    for row, values in cells.items():
-        print(f"| {row} | " + " | ".join(values) + " |")
+            cells = [shown([f[key] for f in found]) for key in ("without", "given")]
+            seconds = statistics.mean(f["seconds"] for f in found)
+            print(f"| {name}, {TASKS[name]} tasks | {row} | {cells[0]} | {cells[1]} | {seconds:.1f} |", flush=True)
+        backbone.save()
 
 
 if __name__ == "__main__":

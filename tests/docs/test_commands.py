@@ -29,7 +29,8 @@ def test_flags_of_every_command_are_there() -> None:
         if "--help" in words or "--version" in words or words[0].isupper():
             continue
         assert words[0] in known, f"{page}: {words}"
-        bare = [word for word in words if word not in ("...", "[flags]")]
+        typed = words[: words.index(">")] if ">" in words else words
+        bare = [word for word in typed if word not in ("...", "[flags]")]
         if len(bare) > 1 and not bare[1].startswith("["):  # `lockgate learn` within a sentence names the command only
             plain, _ = flags.take_options(bare)
             _, unknown = parser.parse_known_args(plain)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.support.folders import images
+from tests.support.folders import images, write
 from tests.support.pages import PAGES, TOP, blocks, follow, name, printed
+from torch import nn
 
 SMALL = " --epochs 1 --scenario.per_class 12 --model.width 8 --runtime.threads 1"
 RUN = 'lockgate.run({"preset": "short", "method": "ccgn", "dataset": "digits"}'
@@ -21,6 +22,7 @@ MORE: dict[str, dict[str, str]] = {
     "docs/sparse.md": {},
     "docs/sklearn.md": {"epochs=10": "epochs=1, width=8"},
     "docs/own.md": {},
+    "docs/own_network.md": {'"data_dir": "photos"}': '"data_dir": "photos", "epochs": 1, "tasks": 2}'},
 }
 """Pages with blocks that are run, in this order, and what a test makes smaller in them."""
 CLASSES = ["a", "b"]
@@ -32,6 +34,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, s
     folder = tmp_path_factory.mktemp("reader")
     for example in (TOP / "examples").glob("*.py"):
         shutil.copy(example, folder)
+    for part, count in (("train", 12), ("test", 3)):
+        write(folder / "photos" / part, dict.fromkeys("abcd", count))
     done = {}
     with contextlib.chdir(folder):
         for page, smaller in MORE.items():
@@ -40,9 +44,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, s
 
 
 def _names(page: str) -> dict[str, Any]:
-    """What a page takes for granted that its reader has: images, and their labels."""
+    """What a page takes for granted that its reader has: images and their labels, or a network."""
     if page == "docs/sparse.md":
         return {"images": torch.zeros((2, 1, 8, 8), dtype=torch.uint8)}
+    if page == "docs/own_network.md":
+        layers = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        return {"my_module": nn.Sequential(*layers, nn.Linear(8, 10))}
     return {"images": np.concatenate([images(name, 9) for name in CLASSES]), "labels": np.repeat(CLASSES, 9)}
 
 
