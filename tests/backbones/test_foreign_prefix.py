@@ -135,6 +135,16 @@ def test_a_damaged_record_is_computed_anew(at, tmp_path):
     assert cache.file.stat().st_size == len(data)
 
 
+@pytest.mark.parametrize("lose", [Path.unlink, lambda file: file.write_bytes(b"")], ids=["removed", "emptied"])
+def test_a_file_that_is_lost_while_it_is_used_is_computed_anew(lose, tmp_path):
+    backbone, _ = begun(tmp_path)
+    backbone(X, 0)
+    lose(backbone.cache.cache.file)
+    counts = computed(backbone)
+    assert backbone(X, 0).features.isfinite().all()
+    assert counts == [1, 1, 1, 1]
+
+
 def test_on_a_full_disk_features_are_computed_each_time(tmp_path, monkeypatch):
     backbone, _ = begun(tmp_path)
     counts = computed(backbone)

@@ -54,11 +54,13 @@ class FeatureCache:
         place = self._places.get(image)
         if place is None:
             return None
-        with self.file.open("rb") as handle:
-            handle.seek(place * self._record)
-            record = handle.read(self._record)
+        try:
+            mapped = np.memmap(self.file, np.uint8, "r", offset=place * self._record, shape=(self._record,))
+        except (OSError, ValueError):  # gone, or shorter than it was
+            return None
+        record = mapped.tobytes()
         row = record[2 * DIGEST :]
-        if len(record) != self._record or record[:DIGEST] != image or record[DIGEST : 2 * DIGEST] != _checksum(row):
+        if record[:DIGEST] != image or record[DIGEST : 2 * DIGEST] != _checksum(row):
             return None
         return torch.from_numpy(np.frombuffer(row, np.float32).copy())
 
