@@ -81,7 +81,7 @@ class Macs:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """What is kept of past tasks: real images; else statistics of classes; else generators. Bytes as the paper counts."""
+    """What is kept of past tasks: real images, or statistics of classes, or generators. Bytes as the paper counts."""
 
     images: int
     bytes: int
