@@ -90,7 +90,8 @@ def test_no_image_is_kept_and_random_features_are_called_so():
     learner.begin_task(scenario.tasks[0])
     learner.end_task(scenario.tasks[0])
     report = report_of(learner)
-    assert report.memory == {"images": 0, "bytes": learner.statistics.bytes}
+    kept = learner.statistics.bytes
+    assert report.memory == {"images": 0, "bytes": kept, "statistics": kept}
     assert "never trained" in report.notes[0]
     learner.backbone.given = True
     assert not report_of(learner).notes

@@ -83,6 +83,8 @@ def test_a_method_that_finds_the_task_is_judged_by_that_first(make_episodic):
     assert outcome() == whole
     assert outcome(audit={"ok": False}) == whole.replace("passed", "FAILED")
     assert outcome(memory={"images": 0, "bytes": 33 * 2**20}).endswith("; generators, 33.00 MiB kept; audit passed")
+    kept = {"images": 0, "bytes": 2**20, "statistics": 2**20}
+    assert outcome(memory=kept).endswith("; statistics of classes, 1.00 MiB kept; audit passed")
     assert outcome(audit=None, memory=None, task_found=None) == head
     assert "nothing forgotten" not in whole  # the task classifier does change
     assert outcome(inference=None) == "0.972 average, nothing forgotten: audit passed"

@@ -150,7 +150,7 @@ class ClosedForm(Method):
         random = "features are those of a network that was never trained: random, and frozen"
         notes = () if self.backbone.given else (random,)
         kept = sum(part.bytes for part in self.modules() if isinstance(part, Statistics))
-        return TaskReport(notes=notes, memory={"images": 0, "bytes": kept})
+        return TaskReport(notes=notes, memory={"images": 0, "bytes": kept, "statistics": kept})
 
 
 def collect(method: ClosedForm, statistics: Statistics, examples: Examples, classes: int) -> None:

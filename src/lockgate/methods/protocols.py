@@ -99,7 +99,7 @@ class TaskReport:
     notes: Sequence[str] = ()
     """What is worth a line on the screen."""
     memory: Mapping[str, int] | None = None
-    """Images and bytes kept of past tasks; None: what the method's ``memory`` says."""
+    """Images and bytes kept of past tasks, and how many of the bytes are `statistics`; None: as ``memory`` says."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
     mu_c    the mean of features z over class c
     Sigma   the covariance of z about the mean of its class, one for all classes
-    Lambda  ((1 - e) Sigma + e diag(Sigma))^-1,   e: shrinkage
+    Lambda  ((1 - e) Sigma + e v I)^-1,   e: shrinkage,   v: the mean variance of features
     answer  argmax_c  w_c . z + b_c,   w_c = Lambda mu_c,   b_c = - mu_c . Lambda mu_c / 2
 
 Means and covariance are sums over images: after the last task they are what all images at once would give.
@@ -20,8 +20,8 @@ from lockgate.config import option
 from lockgate.methods.closed_form import ClosedForm, ClosedFormOptions
 from lockgate.types import Task
 
-STILL = 1e-10
-"""Of features that stand still within every class: so much of the mean variance, so that none divides by zero."""
+TINY = 1e-30
+"""Variance of features that all stand still: nothing is divided by zero."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SLDAOptions(ClosedFormOptions):
     """Options of slda."""
 
     shrinkage: float = option(
-        0.1, "How far covariances are drawn towards none: e above. Paper: 1e-4, towards variances of 1.", gt=0, le=1
+        0.3, "How far covariances are drawn towards none: e. Paper: 1e-4, towards variances of 1.", gt=0, le=1
     )
 
 
@@ -43,8 +43,7 @@ class SLDA(ClosedForm):
         """Of all classes seen; priors are equal."""
         means, share = self.statistics.means, self.options.shrinkage
         covariance = self.statistics.covariance()
-        variances = covariance.diagonal()
-        floor = STILL * variances.mean().clamp(min=torch.finfo(torch.float64).tiny)
-        shrunken = (1 - share) * covariance + torch.diag(share * variances.clamp(min=floor / share))
+        variance = covariance.diagonal().mean().clamp(min=TINY)
+        shrunken = (1 - share) * covariance + share * variance * torch.eye(len(covariance)).to(covariance)
         weight = torch.cholesky_solve(means.T, torch.linalg.cholesky(shrunken)).T  # (classes, D)
         return weight, -(weight * means).sum(1) / 2

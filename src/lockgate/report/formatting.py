@@ -85,11 +85,12 @@ def right_task(summary: Summary) -> float | None:
 
 
 def images_kept(summary: Summary) -> str:
-    """What stands for past tasks: `500 images`, `generators`."""
+    """What stands for past tasks: `500 images`, `statistics`, `generators`."""
     if summary.memory is None or not summary.memory.bytes:
         return "nothing"
-    images = summary.memory.images
-    return plural(images, "image") if images else "generators"
+    if summary.memory.images:
+        return plural(summary.memory.images, "image")
+    return "statistics of classes" if summary.memory.statistics else "generators"
 
 
 def memory(summary: Summary) -> str:

@@ -83,7 +83,7 @@ def _summary(given: Mapping[str, Any]) -> Summary:
         class_incremental=None if classes is None else _scores(classes),
         inference={str(kind): _scores(scores) for kind, scores in (given.get("inference") or {}).items()},
         task_found=() if found is None else _matrix(found),
-        memory=None if memory is None else MemoryUse(int(memory["images"]), int(memory["bytes"])),
+        memory=None if memory is None else _memory(memory),
         capacity=tuple(map(_layer, capacity.get("layers") or ())),
         gates={str(name): tuple(map(_row, rows)) for name, rows in (given.get("gates") or {}).items()},
         macs=None if macs is None else _macs(macs),
@@ -107,6 +107,10 @@ def _matrix(given: Any) -> tuple[Row, ...]:
     if not matrix or not all(matrix):
         raise ValueError("an accuracy matrix with an empty row or no rows")
     return matrix
+
+
+def _memory(given: Any) -> MemoryUse:
+    return MemoryUse(int(given["images"]), int(given["bytes"]), int(given.get("statistics", 0)))
 
 
 def _layer(given: Mapping[str, Any]) -> Layer:

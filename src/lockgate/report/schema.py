@@ -81,10 +81,12 @@ class Macs:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """What is kept of past tasks: real images, or none and then generators; bytes as the paper counts them."""
+    """What is kept of past tasks: real images, or statistics of classes, or generators. Bytes as the paper counts."""
 
     images: int
     bytes: int
+    statistics: int = 0
+    """Bytes of these that are counts, sums and products of features."""
 
 
 @dataclass(frozen=True)
