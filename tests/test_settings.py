@@ -99,7 +99,7 @@ def test_merging_and_leaves_by_hand() -> None:
         (b"a: [", "Cannot read .*file.yaml"),
         (b"\xff\xfe\x00", "Cannot read .*file.yaml"),
         (b"- 1", "must hold 'key: value' lines. Got list"),
-        (b"", "must hold 'key: value' lines. Got NoneType"),
+        (b"", "must hold 'key: value' lines. Got an empty file"),
     ],
 )
 def test_a_file_that_holds_no_settings_is_named(tmp_path: Path, content: bytes, message: str) -> None:

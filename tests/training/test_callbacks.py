@@ -51,7 +51,8 @@ class Meddler(lockgate.Callback):
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    return [{k: v for k, v in record.items() if k != "seconds"} for record in read_records(out / "records.jsonl")]
+    read = read_records(out / "records.jsonl")
+    return [{k: v for k, v in record.items() if k not in ("seconds", "test_seconds")} for record in read]
 
 
 @pytest.mark.parametrize("method", ["finetune", "ccgn-episodic", "ccgn-generative"])
