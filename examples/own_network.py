@@ -7,7 +7,7 @@ In the folder of this file: lockgate run --method ccgn --network own_network:Net
 import torch.nn.functional as F
 from torch import nn
 
-from lockgate.backbones.base import Backbone, Channels
+from lockgate.backbones.base import Backbone, Channels, as_stream
 
 
 class Net(nn.Module):
@@ -42,7 +42,7 @@ class Gateable(Backbone):
     def forward(self, x, task):
         x, gate1 = self.conv1(x, task, F.relu)
         x, gate2 = self.conv2(x, task, F.relu)
-        return self.as_stream(self.conv2, x.mean((2, 3)), task, [gate1, gate2])
+        return as_stream(self.conv2, x.mean((2, 3)), task, [gate1, gate2])
 
 
 if __name__ == "__main__":

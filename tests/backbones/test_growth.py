@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from lockgate.backbones import BACKBONES
+from lockgate.backbones.base import widths_with_free
 from lockgate.config import ModelConfig
 from lockgate.methods.ccgn.method import CCGN, CCGNOptions
 
@@ -110,13 +111,13 @@ def test_the_wanted_widths_leave_the_asked_share_of_the_first_width_free():
     backbone = make("simple_cnn", width=10)
     for layer, used in zip(backbone.layers.values(), (0, 7, 10), strict=True):
         layer.lock(torch.arange(10) < used, 0)
-    assert backbone.widths_with_free(0.35, [10, 10, 10]) == [10, 11, 14]  # 4 free wanted: has 10, 3, 0
+    assert widths_with_free(backbone.channels, 0.35, [10, 10, 10]) == [10, 11, 14]  # 4 free wanted: has 10, 3, 0
 
 
 def test_the_fullest_writer_decides_how_far_a_residual_stream_widens():
     backbone = make("resnet18", width=10)
     backbone.blocks[0].conv2.lock(torch.arange(10) < 9, 0)
-    wanted = backbone.widths_with_free(0.5, backbone.widths())
+    wanted = widths_with_free(backbone.channels, 0.5, backbone.widths())
     group = next(i for i, g in enumerate(backbone.channels) if backbone.stem in g.writers)
     grown = [b - a for a, b in zip(backbone.widths(), wanted, strict=True)]
     assert grown == [4 if i == group else 0 for i in range(len(wanted))]

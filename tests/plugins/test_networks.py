@@ -9,7 +9,7 @@ from torch import nn
 
 from lockgate.backbones import BACKBONES, OWN
 from lockgate.backbones.adapter import ModuleBackbone
-from lockgate.backbones.base import Backbone, Channels
+from lockgate.backbones.base import Backbone, Channels, as_stream
 from lockgate.backbones.wiring import channel_problems
 from lockgate.errors import ConfigError
 from lockgate.evaluation.accuracy import task_incremental
@@ -161,7 +161,7 @@ class Wired(Backbone):
     def forward(self, x, task):
         x, one = self.conv1(x, task, F.relu)
         x, two = self.conv2(x, task, F.relu)
-        return self.as_stream(self.conv2, x.mean((2, 3)), task, [one, two])
+        return as_stream(self.conv2, x.mean((2, 3)), task, [one, two])
 
 
 def wired(mistake, method="ccgn"):

@@ -135,7 +135,11 @@ def _described(
         backbone.features,
         sum(value.numel() for name, value in backbone.named_parameters() if name in given),
         sum(p.numel() for slot in backbone.slots for p in slot.own[-1].parameters()),
-        sum(p.numel() for part in backbone.frozen_prefix() for p in part.parameters()),
+        sum(
+            p.numel()
+            for part in backbone.found.parts_before(slot.name for slot in backbone.slots)
+            for p in part.parameters()
+        ),
         moved,
         learnt,
         deaf,

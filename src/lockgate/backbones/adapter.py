@@ -40,11 +40,6 @@ class ModuleBackbone(Backbone):
         self._features = out.shape[1]
         self.preprocessing = preprocessing_of(module)
 
-    @property
-    def features(self) -> int:
-        """Width of the features."""
-        return self._features
-
     def add_task(self) -> None:
         """Nothing of the module belongs to a task."""
 

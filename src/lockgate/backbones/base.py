@@ -35,6 +35,12 @@ class Channels:
     readers: list[Any]
     norms: list[Any]
 
+    @property
+    def width(self) -> int:
+        """How many channels there are now."""
+        width: int = self.writers[0].width
+        return width
+
     def route(self, task: int) -> None:
         """Tell all of them which channels the stream of ``task`` holds: what its gates can open, neither pruned nor
         outside its seal. Writers share one answer."""
@@ -79,6 +85,8 @@ class Backbone(nn.Module):
     """What images must be like, where given weights want it."""
     given: bool = False
     """Whether it came with weights from elsewhere; else it starts anew, at random."""
+    _features: int
+    """The width of its features, set where no channels are told."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,8 +98,8 @@ class Backbone(nn.Module):
 
     @property
     def features(self) -> int:
-        """Width of the pooled features now."""
-        return self.widths()[-1]
+        """Width of the pooled features now: of the last channels, or as found where no channels are told."""
+        return self.channels[-1].width if self.channels else self._features
 
     def forward(self, x: Tensor, task: int) -> Stream:
         """Run the stream of ``task`` on standardised images (B, C, H, W)."""
@@ -143,10 +151,6 @@ class Backbone(nn.Module):
             for group in self.channels:
                 group.route(task)
 
-    def as_stream(self, last: Any, features: Tensor, task: int, gates: list[Tensor | None]) -> Stream:
-        """The result of a pass: pooled features of layer ``last`` at full width, and the gates there were."""
-        return Stream(last.spread(features, task), tuple(gate for gate in gates if gate is not None))
-
     def add_layer(self, name: str, layer: nn.Module, source: int | None) -> int:
         """Note a layer that was made by the layer factory, and return its index.
 
@@ -160,7 +164,7 @@ class Backbone(nn.Module):
 
     def widths(self) -> list[int]:
         """The width of every set of channels."""
-        return [group.writers[0].width for group in self.channels]
+        return [group.width for group in self.channels]
 
     def grow(self, widths: list[int]) -> None:
         """Widen every set of channels to at least ``widths``."""
@@ -168,13 +172,19 @@ class Backbone(nn.Module):
             if wanted > now:
                 _widen(group, wanted - now)
 
-    def widths_with_free(self, share: float, base: list[int]) -> list[int]:
-        """The widths at which every layer has at least ``share`` of its ``base`` width free."""
-        wanted = []
-        for group, width, first in zip(self.channels, self.widths(), base, strict=True):
-            free = min(int((~layer.locked).sum()) for layer in group.writers if isinstance(layer, Lockable))
-            wanted.append(width + max(0, math.ceil(share * first) - free))
-        return wanted
+
+def as_stream(last: Any, features: Tensor, task: int, gates: list[Tensor | None]) -> Stream:
+    """The result of a pass: pooled features of layer ``last`` at full width, and the gates there were."""
+    return Stream(last.spread(features, task), tuple(gate for gate in gates if gate is not None))
+
+
+def widths_with_free(channels: list[Channels], share: float, base: list[int]) -> list[int]:
+    """The widths at which every set of channels has at least ``share`` of its ``base`` width free."""
+    wanted = []
+    for group, first in zip(channels, base, strict=True):
+        free = min(int((~layer.locked).sum()) for layer in group.writers if isinstance(layer, Lockable))
+        wanted.append(group.width + max(0, math.ceil(share * first) - free))
+    return wanted
 
 
 def _widen(group: Channels, extra: int) -> None:

@@ -55,7 +55,7 @@ class ForeignBackbone(Backbone):
         example = in_usual_order(example)
         with torch.random.fork_rng(devices=[]), torch.no_grad(), user_code(f"Showing images to {self.name!r}"):
             module(example)  # lazy layers know their shapes now
-            self._require_keepable(example)
+            _require_keepable(module, example, self.name)
             unshare(module)
             module.requires_grad_(False)
             self.found = look(module, example, head, self.name)
@@ -66,16 +66,6 @@ class ForeignBackbone(Backbone):
             self._features = self._run(example, None)[0].features.shape[1]
         self._example = example
         self.cache: PrefixCache | None = None
-
-    def _require_keepable(self, example: Tensor) -> None:
-        problems = refusals(self.module, example, self.name)
-        if problems:
-            raise ConfigError([f"network {self.name!r} cannot keep past answers: {problem}" for problem in problems])
-
-    @property
-    def features(self) -> int:
-        """Width of what reaches the head, or of what the network gives, pooled."""
-        return self._features
 
     def add_task(self) -> None:
         """Private rows, norms and gates for one more task."""
@@ -112,7 +102,7 @@ class ForeignBackbone(Backbone):
 
         With the first stream also those of the whole network as it was given: what all streams share is read once.
         """
-        stream, maps = self._run(x, task, self._own_blocks())
+        stream, maps = self._run(x, task, self.found.blocks_from(slot.name for slot in self.slots))
         if task == 0:
             maps = {**{f"trunk.{name}": value for name, value in self.read_given(x)[1].items()}, **maps}
         return stream.features, {**maps, "features": stream.features}
@@ -126,19 +116,6 @@ class ForeignBackbone(Backbone):
     def depth(self) -> int:
         """Its blocks and its features."""
         return len(self.found.blocks) + 1
-
-    def frozen_prefix(self) -> list[nn.Module]:
-        """Maps and norms before the first part of a task's own, which give the same for ever."""
-        own = {slot.name for slot in self.slots}
-        first = min((self.found.order[name] for name in own), default=len(self.found.order))
-        parts = {**self.found.maps, **self.found.norms}
-        return [part for name, part in parts.items() if self.found.order[name] < first]
-
-    def _own_blocks(self) -> list[str]:
-        """Blocks that differ from stream to stream."""
-        order, own = self.found.order, [slot.name for slot in self.slots]
-        first = min((order[name] for name in own), default=len(order))
-        return [name for name in self.found.blocks if order[name] >= first]
 
     def _features_of(self, x: Tensor, at: Pass) -> Tensor:
         """Features (B, F) of a pass under way."""
@@ -212,6 +189,12 @@ def adapt(module: nn.Module, image_shape: tuple[int, int, int], config: ModelCon
     """As ``gate``, for a factory's network and images of this shape."""
     example = torch.rand(2, *image_shape, generator=torch.Generator().manual_seed(0)) * 2 - 1
     return ForeignBackbone(module, example, config, name=name)
+
+
+def _require_keepable(module: nn.Module, example: Tensor, name: str) -> None:
+    problems = refusals(module, example, name)
+    if problems:
+        raise ConfigError([f"network {name!r} cannot keep past answers: {problem}" for problem in problems])
 
 
 def _device(module: nn.Module) -> torch.device:

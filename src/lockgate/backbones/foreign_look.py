@@ -6,7 +6,7 @@ Nothing is traced: what is found here decides what a task gets of its own, not w
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +55,19 @@ class Found:
     """By depthwise convolution, the map whose channels it filters; empty: not known."""
     flat: set[str] = field(default_factory=set)
     """Maps whose output has a single place, such as those of squeeze-and-excitation."""
+
+    def blocks_from(self, own: Iterable[str]) -> list[str]:
+        """Blocks that differ from stream to stream, where the modules ``own`` are a task's own."""
+        first = self._first(own)
+        return [name for name in self.blocks if self.order[name] >= first]
+
+    def parts_before(self, own: Iterable[str]) -> list[nn.Module]:
+        """Maps and norms before the first of the modules ``own``, which give the same for ever."""
+        first = self._first(own)
+        return [part for name, part in {**self.maps, **self.norms}.items() if self.order[name] < first]
+
+    def _first(self, own: Iterable[str]) -> int:
+        return min((self.order[name] for name in own), default=len(self.order))
 
 
 def tensor_of(out: Any, name: str = "") -> Tensor:

@@ -7,7 +7,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
-from lockgate.backbones.base import Backbone, Channels, Stream
+from lockgate.backbones.base import Backbone, Channels, Stream, as_stream
 from lockgate.config import ModelConfig
 from lockgate.layers.plain import LayerFactory
 
@@ -28,4 +28,4 @@ class MLP(Backbone):
         """(B, C, H, W) to features (B, width)."""
         x, gate1 = self.fc1(x.flatten(1), task, F.relu)
         x, gate2 = self.fc2(x, task, F.relu)
-        return self.as_stream(self.fc2, x, task, [gate1, gate2])
+        return as_stream(self.fc2, x, task, [gate1, gate2])

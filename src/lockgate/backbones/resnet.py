@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from lockgate.backbones.base import Backbone, Channels, Stream
+from lockgate.backbones.base import Backbone, Channels, Stream, as_stream
 from lockgate.config import ModelConfig
 from lockgate.layers.plain import LayerFactory
 
@@ -88,4 +88,4 @@ class ResNet(Backbone):
         for block in self.blocks:
             x, more = block(x, task)
             gates += more
-        return self.as_stream(next(reversed(self.layers.values())), x.mean((2, 3)), task, gates)
+        return as_stream(next(reversed(self.layers.values())), x.mean((2, 3)), task, gates)

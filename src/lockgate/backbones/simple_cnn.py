@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from lockgate.backbones.base import Backbone, Channels, Stream
+from lockgate.backbones.base import Backbone, Channels, Stream, as_stream
 from lockgate.config import ModelConfig
 from lockgate.layers.plain import LayerFactory
 from lockgate.layers.pool import max_pool
@@ -41,4 +41,4 @@ class SimpleCNN(Backbone):
         x, gate1 = self.conv1(x, task, _relu_pool)  # (B, width, H/2, W/2)
         x, gate2 = self.conv2(x, task, _relu_pool)  # (B, width, H/4, W/4)
         x, gate3 = self.conv3(x, task, F.relu)
-        return self.as_stream(self.conv3, x.mean((2, 3)), task, [gate1, gate2, gate3])
+        return as_stream(self.conv3, x.mean((2, 3)), task, [gate1, gate2, gate3])

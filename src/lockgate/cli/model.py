@@ -15,6 +15,12 @@ from lockgate.errors import DataError
 
 def add(commands: Any) -> None:
     """Add the commands to the command line."""
+    _add_predict(commands)
+    _add_inspect(commands)
+    _add_serve(commands)
+
+
+def _add_predict(commands: Any) -> None:
     predict = add_command(
         commands,
         "predict",
@@ -39,6 +45,8 @@ def add(commands: Any) -> None:
         "--exact", action="store_true", help="ask the network itself; what is promised never to change are its answers"
     )
 
+
+def _add_inspect(commands: Any) -> None:
     inspect = add_command(
         commands,
         "inspect",
@@ -48,6 +56,8 @@ def add(commands: Any) -> None:
     )
     inspect.add_argument("model", type=Path, help="model")
 
+
+def _add_serve(commands: Any) -> None:
     serve = add_command(
         commands,
         "serve",

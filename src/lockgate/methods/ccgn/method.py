@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from lockgate.backbones.base import Backbone
+from lockgate.backbones.base import Backbone, widths_with_free
 from lockgate.backbones.foreign import ForeignBackbone, adapt
 from lockgate.backbones.wiring import channel_problems, layer_problems
 from lockgate.layers.gate import ChannelGate
@@ -83,7 +83,7 @@ class CCGN(Method):
     def begin_task(self, task: Task) -> Examples:
         """Widen full layers if asked to, then add a gate per layer and a head."""
         if self.options.grow and self.heads:
-            self.backbone.grow(self.backbone.widths_with_free(self.options.grow, self.first_widths))
+            self.backbone.grow(widths_with_free(self.backbone.channels, self.options.grow, self.first_widths))
         self.warmup.begin_task()
         if self.budget is not None:
             self.budget.begin_task(len(self.heads), self.expected, self.options.grow)

@@ -49,11 +49,6 @@ class CriticTrunk(Backbone):
         self.net = nn.Sequential(*trunk)
         self._features = score.in_features
 
-    @property
-    def features(self) -> int:
-        """Width of the last features."""
-        return self._features
-
     def forward(self, x: Tensor, task: int) -> Stream:
         """(B, C, H, W) in the range of generated images to features (B, F); one stream for all tasks."""
         return Stream(self.net(x), ())
