@@ -19,11 +19,11 @@ import torch
 from PIL import Image
 
 from lockgate.app.audit import audit_run
-from lockgate.app.auto_config import UserSettings
 from lockgate.app.inspect import inspect_model
 from lockgate.app.learn import learn
 from lockgate.app.predict import look, sources
 from lockgate.app.trained import open_trained
+from lockgate.app.user_settings import UserSettings
 from lockgate.config import DataConfig
 from lockgate.data import DATASETS
 from lockgate.data.images import class_folders, image_files

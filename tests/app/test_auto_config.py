@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from lockgate.app.auto_config import METHOD_OF_MEMORY, UserSettings, describe, first, for_task, refuse_changes
+from lockgate.app.auto_config import first, for_task, refuse_changes
+from lockgate.app.describing import describe
+from lockgate.app.start import METHOD_OF_MEMORY, choose
+from lockgate.app.user_settings import UserSettings, checked
 from lockgate.data.task_images import ImageStats
 from lockgate.errors import ConfigError
 
@@ -54,7 +57,7 @@ def test_what_was_fixed_is_refused_when_changed_all_of_it_at_once_and_taken_when
 
 def test_mistakes_are_named_as_in_a_config() -> None:
     with pytest.raises(ConfigError, match="'memory' must be one of none, episodic, generative"):
-        first(UserSettings(memory="elephant"), ImageStats(8, True), 1)  # type: ignore[arg-type]
+        checked(UserSettings(memory="elephant"))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="backbone"):
         first(UserSettings(backbone="nothing"), ImageStats(8, True), 1)
     with pytest.raises(ConfigError, match=r"options\.sparsitty"):
@@ -113,10 +116,11 @@ def test_the_images_to_keep_are_as_many_as_was_said() -> None:
 
 def test_choices_are_described_in_words() -> None:
     schedule = for_task(first(UserSettings(), ImageStats(9, True), 1), UserSettings(), 100)
-    text = "\n".join(describe(schedule, "pets", ["cat", "dog"], [10, 90], 32, first=True))
+    start = choose(UserSettings(), ImageStats(9, True), True)
+    text = "\n".join(describe(schedule, "pets", ["cat", "dog"], [10, 90], 32, start))
     for part in ("100 images of 2 classes (cat, dog)", "8x8, grey", "up to 500 of your images", "10 to 90", "32 test"):
         assert part in text
-    later = "\n".join(describe(schedule, "pets", ["cat", "dog"], [50, 50], 0, first=False))
+    later = "\n".join(describe(schedule, "pets", ["cat", "dog"], [50, 50], 0, None))
     assert "network" not in later
     assert "differ" not in later
     assert "probes" not in later

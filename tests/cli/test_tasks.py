@@ -10,7 +10,8 @@ import pytest
 import yaml
 from tests.support.folders import write
 
-from lockgate.app.auto_config import UserSettings, first, for_task
+from lockgate.app.auto_config import first, for_task
+from lockgate.app.user_settings import UserSettings
 from lockgate.data.task_images import ImageStats
 
 Command = Callable[..., tuple[int, str, str]]

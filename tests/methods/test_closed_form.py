@@ -36,6 +36,28 @@ def test_past_answers_are_bit_equal_and_the_network_never_moves(method, backbone
     assert not audit(learner, seen, promises).ok, "an audit that cannot fail"
 
 
+@pytest.mark.parametrize("part", ["statistics.sums", "statistics.counts", "backbone"])
+def test_an_audit_looks_at_what_is_kept_of_a_task_and_at_the_network(part):
+    *_, (learner, seen) = walk(tiny.experiment("slda"))
+    made = [promise(learner, [*seen[: task.id], task]) for task in seen]
+    assert audit(learner, seen, made).ok
+    kept = next(learner.backbone.parameters()) if part == "backbone" else learner.get_buffer(part)
+    kept.data[0] += 1e-3
+    assert any(part.split(".")[-1] in name for name in audit(learner, seen, made).broken)
+
+
+@pytest.mark.parametrize("method", tiny.CLOSED_FORM)
+def test_answers_are_as_sure_as_they_are_right_on_images_held_out(method):
+    learner, scenario = tiny.world(method)
+    for task in scenario.tasks:
+        learner.begin_task(task)
+        learner.end_task(task)
+    x = torch.cat([task.test.x for task in scenario.tasks])
+    y = torch.cat([task.test.y + 2 * task.id for task in scenario.tasks])
+    sure, said = learner.eval().predict(x, None).softmax(1).max(1)
+    assert abs(float(sure.mean()) - float((said == y).double().mean())) < 0.25, "scores as they are would be far off"
+
+
 def united(tasks, part):
     """The examples of all tasks as one task's."""
     parts = [getattr(task, part) for task in tasks]
@@ -78,9 +100,10 @@ def test_mirror_images_count_where_images_may_be_mirrored():
         task = scenario.tasks[0]
         learner.begin_task(task)
         learner.end_task(task)
-        assert learner.statistics.counts.sum() == len(task.train) * (1 + flip)
-        seen = torch.cat([task.train.x, task.train.x.flip(3)]) if flip else task.train.x
-        labels = task.train.y.repeat(1 + flip)
+        x, y = (torch.cat([getattr(part, kind) for part in (task.train, task.val)]) for kind in "xy")
+        assert learner.statistics.counts.sum() == len(y) * (1 + flip), "those held out count as well, in the end"
+        seen = torch.cat([x, x.flip(3)]) if flip else x
+        labels = y.repeat(1 + flip)
         means = torch.stack([learner.eval().features(seen)[labels == c].double().mean(0) for c in (0, 1)])
         torch.testing.assert_close(learner.statistics.means, means, rtol=1e-5, atol=1e-6)
 

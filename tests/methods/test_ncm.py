@@ -14,8 +14,9 @@ def test_the_answer_is_the_class_whose_mean_is_nearest():
     learner.eval()
     means = []
     for task in scenario.tasks:
-        z = learner.features(task.train.x).double()
-        means += [z[task.train.y == c].mean(0) for c in range(2)]
+        z = learner.features(torch.cat([task.train.x, task.val.x])).double()
+        y = torch.cat([task.train.y, task.val.y])
+        means += [z[y == c].mean(0) for c in range(2)]
     x = torch.cat([task.test.x for task in scenario.tasks])
     for z, answer in zip(learner.features(x).double(), learner.predict(x, None).argmax(1), strict=True):
         distances = [float((z - mean).square().sum()) for mean in means]
@@ -29,6 +30,5 @@ def test_a_score_is_minus_half_the_squared_distance_up_to_what_classes_share():
     learner.end_task(task)
     z, scores = learner.eval().features(task.test.x), learner.predict(task.test.x, 0)
     wanted = -torch.cdist(z.double(), learner.statistics.means).square() / 2
-    torch.testing.assert_close(
-        (scores[:, 0] - scores[:, 1]).double(), wanted[:, 0] - wanted[:, 1], rtol=1e-3, atol=1e-4
-    )
+    apart = (scores[:, 0] - scores[:, 1]).double() * learner.temperature
+    torch.testing.assert_close(apart, wanted[:, 0] - wanted[:, 1], rtol=1e-3, atol=1e-4)

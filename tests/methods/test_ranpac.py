@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
 from sklearn.linear_model import Ridge
 from tests.support import tiny
 
 from lockgate.methods.closed_form import read
-from lockgate.methods.ranpac import RIDGES, ridge_weights
+from lockgate.methods.ranpac import RIDGES, best_ridge, ridge_weights
 from lockgate.methods.statistics import Statistics
 
 
@@ -38,8 +37,10 @@ def test_features_are_rectified_random_projections():
 
 def test_the_weights_are_a_ridge_regression_on_all_images_of_all_tasks():
     learner, scenario = learnt()
-    h, target = stacked(learner, scenario.tasks, "train")
-    other = Ridge(alpha=learner.ridge, fit_intercept=False, solver="cholesky").fit(h.numpy(), target.numpy())
+    parts = [stacked(learner, scenario.tasks, part) for part in ("train", "val")]
+    h, target = (torch.cat(values) for values in zip(*parts, strict=True))
+    alpha = learner.ridge * float((h.T @ h).diagonal().mean())
+    other = Ridge(alpha=alpha, fit_intercept=False, solver="cholesky").fit(h.numpy(), target.numpy())
     np.testing.assert_allclose(learner.weight.numpy(), other.coef_, rtol=1e-3, atol=1e-5)
 
 
@@ -51,7 +52,7 @@ def test_the_ridge_errs_least_on_the_held_out_images_of_all_tasks():
     for candidate in RIDGES:
         weight = torch.linalg.solve(h.T @ h + candidate * scale * torch.eye(30, dtype=torch.float64), h.T @ y)
         errors.append(float((held @ weight - wanted).square().sum()))
-    assert learner.ridge == pytest.approx(RIDGES[errors.index(min(errors))] * scale)
+    assert learner.ridge == RIDGES[errors.index(min(errors))]
     assert errors.index(min(errors)) > 0, "no candidate but the first: the test would prove little"
 
 
@@ -60,6 +61,7 @@ def test_one_image_and_one_projection_on_paper():
     seen, held_out = (Statistics(1, True) for _ in range(2))
     for part in (seen, held_out):
         part.add([(torch.tensor([[2.0]]), torch.tensor([0]))], 1)
-    weight, ridge = ridge_weights(seen, held_out)
-    assert ridge == RIDGES[0] * 4
-    torch.testing.assert_close(weight, torch.tensor([[2 / (4 + ridge)]], dtype=torch.float64))
+    ridge = best_ridge(seen, held_out)
+    assert ridge == RIDGES[0]
+    weight = ridge_weights(seen, ridge)
+    torch.testing.assert_close(weight, torch.tensor([[2 / (4 + 4 * ridge)]], dtype=torch.float64))

@@ -32,6 +32,20 @@ def test_means_and_covariance_are_those_of_all_images_at_once():
     np.testing.assert_allclose(found.covariance().numpy(), about.T @ about / 30, atol=1e-12)
 
 
+def test_more_images_of_the_newest_classes_count_as_if_they_had_come_with_the_others():
+    again, at_once = Statistics(4, True), Statistics(4, True)
+    again.add([(Z[:20], Y[:20])], 5)
+    again.add([(Z[20:], Y[20:])], 5, again=True)
+    at_once.add([(Z, Y)], 5)
+    torch.testing.assert_close(again.covariance(), at_once.covariance())
+    assert torch.equal(again.counts, at_once.counts)
+    apart = Statistics(4, True)
+    apart.add([(Z[:20], Y[:20])], 5)
+    rest = Statistics(4, True)
+    rest.add([(Z[20:], Y[20:])], 5)
+    torch.testing.assert_close(apart.plus(rest).means, at_once.means)
+
+
 def test_without_products_there_is_no_matrix():
     assert filled(products=False).products.numel() == 0
     assert filled(products=False).bytes == 8 * (5 + 20)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from lockgate.app.auto_config import UserSettings
 from lockgate.app.learn import learn
 from lockgate.app.model_dir import Model
+from lockgate.app.user_settings import UserSettings
 from lockgate.data.task_images import FolderImages
 
 SIDE = 8

@@ -1,22 +1,23 @@
 """What a model that grows is made of when its user says little: choices from the images, and why.
 
-| | choice |
-|---|---|
-| image size | the median of the shorter sides, at most 32, in steps of 4 |
-| channels | one if all images of the first task are grey, else three |
-| the rest | the network's recipe, as `lockgate run` has it (`presets/short`): batch and epochs by a task's images |
+| | from scratch | pretrained (``start.py`` says which) |
+|---|---|---|
+| image size | the median of the shorter sides, at most 32, in steps of 4 | so as well, from 96 to 224, in steps of 32 |
+| made a square | stretched | its middle cut out, as the weights want it |
+| channels | one if all images of the first task are grey, else three | three |
+| the rest | the network's recipe, as `lockgate run` has it (`presets/short`): batch and epochs by a task's images | so too |
 
-Layers grow, because nobody knows how many tasks will come.
+From scratch layers grow, because nobody knows how many tasks will come.
 """
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from dataclasses import asdict
+from typing import Any
 
 from lockgate.app.experiment_file import scaled
+from lockgate.app.start import Start, choose, memory_of, refuse_training
+from lockgate.app.user_settings import UserSettings
 from lockgate.config import Experiment, gather, leaves, merge
 from lockgate.data.size import TaskSize
 from lockgate.data.task_images import ImageStats
@@ -25,99 +26,52 @@ from lockgate.methods import METHODS
 from lockgate.presets.chosen import chosen_for
 from lockgate.presets.recipe import augment_for, batch_for, epochs_for, recipe_file, settings_for
 from lockgate.runs.build import experiment_from
-from lockgate.scenario.incremental import class_weights
-
-MemoryKind = Literal["none", "episodic", "generative"]
-AugmentKind = Literal["none", "move", "flip"]
-METHOD_OF_MEMORY: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic", "generative": "ccgn-generative"}
 
 LARGEST, SMALLEST, STEP = 32, 8, 4
 """Sides of images, in pixels."""
+OF_PHOTOS = (224, 96, 32)
+"""The same for the pretrained network, whose maps have a place for every 32 pixels."""
 GROW = 0.3
 """Share of the first width that is free when a task begins."""
 KEPT = 500
 """Images that an episodic memory keeps."""
 
 
-@dataclass(frozen=True)
-class UserSettings:
-    """What the user asked for; None: choose. The first task fixes all but what is of a task: see ``OF_A_TASK``."""
-
-    memory: MemoryKind | None = None
-    size: int | None = None
-    backbone: str | None = None
-    width: int | None = None
-    keep: int | None = None
-    seed: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    epochs: int | None = None
-    batch_size: int | None = None
-    device: str | None = None
-    lr: float | None = None
-    patience: int | None = None
-    augment: AugmentKind | None = None
-
-
-OF_A_TASK = ("epochs", "batch_size", "device", "lr", "patience", "augment")
-"""Settings that each task may have of its own."""
-WHOLE = ("size", "width", "keep", "seed", "epochs", "batch_size", "patience")
-TEXT = ("memory", "backbone", "device", "augment")
-
-
-def checked(settings: UserSettings) -> UserSettings:
-    """The settings, with NumPy's whole numbers as Python's; raises for every one of another type."""
-    problems: list[str] = []
-    whole: dict[str, Any] = {}
-    for name in (*WHOLE, *TEXT, "lr"):
-        value = getattr(settings, name)
-        if value is None or (name in TEXT and isinstance(value, str)):
-            continue
-        if name == "lr" and isinstance(value, numbers.Real) and not isinstance(value, bool):
-            whole[name] = float(value)
-            continue
-        if name in WHOLE and isinstance(value, numbers.Integral) and not isinstance(value, bool):
-            whole[name] = int(value)
-            continue
-        wanted = "text" if name in TEXT else "a number" if name == "lr" else "a whole number"
-        problems.append(f"'{name}' must be {wanted}. Got {value!r} instead.")
-    if isinstance(settings.augment, str) and settings.augment not in get_args(AugmentKind):
-        known = ", ".join(get_args(AugmentKind))
-        problems.append(f"'augment' must be one of {known}. Got {settings.augment!r} instead.")
-    if not isinstance(settings.options, Mapping):
-        problems.append(f"'options' must be a group of keys. Got {settings.options!r} instead.")
-    if problems:
-        raise ConfigError(problems)
-    return replace(settings, **whole)
-
-
-def first(settings: UserSettings, stats: ImageStats, threads: int) -> Experiment:
-    """The experiment of a new model."""
-    if settings.memory is not None and settings.memory not in METHOD_OF_MEMORY:
-        raise ConfigError([f"'memory' must be one of {', '.join(METHOD_OF_MEMORY)}. Got {settings.memory!r} instead."])
-    memory = "episodic" if settings.memory is None else settings.memory
+def first(settings: UserSettings, stats: ImageStats, threads: int, start: Start | None = None) -> Experiment:
+    """The experiment of a new model that begins from ``start``; None: from scratch, unless the user says a network."""
+    start = start or choose(settings, stats, installed=False)
+    memory, method, backbone = start.memory, start.method, start.backbone
     _refuse_keep(settings, memory)
-    method = METHOD_OF_MEMORY[memory]
+    refuse_training(settings, method)
     # None is the only word for "choose": a 0 is a setting too, which the bounds of the config refuse.
-    backbone = "simple_cnn" if settings.backbone is None else settings.backbone
-    size = min(LARGEST, max(SMALLEST, stats.side // STEP * STEP)) if settings.size is None else settings.size
+    size = _side(stats.side, start.pretrained) if settings.size is None else settings.size
     # How many images there are is each task's own: ``for_task``.
     values = merge(settings_for(method, backbone, TaskSize(0, size)), chosen_for(method, backbone, settings.options))
-    options: dict[str, Any] = {"grow": GROW}
+    options: dict[str, Any] = {} if start.pretrained else {"grow": GROW}
     if memory != "none":
         options = {**options, "inference": "joint"}  # so that probabilities and answers agree
     if memory == "episodic":
         options = {**options, "buffer": KEPT if settings.keep is None else settings.keep}
+    data = {"image_size": size, "greyscale": stats.grey}
+    if start.pretrained:
+        data = {"image_size": size, "greyscale": False, "resize": "crop"}
     over: dict[str, Any] = {
         "method": method,
         "dataset": "folder",
         "tasks": 1,
         "seed": 0 if settings.seed is None else settings.seed,
-        "data": {"image_size": size, "greyscale": stats.grey},
+        "data": data,
         "model": {} if settings.width is None else {"width": settings.width},
         "runtime": {"threads": threads},
         "options": {**options, **settings.options},
     }
     return experiment_from(merge(values, over))
+
+
+def _side(side: int, pretrained: bool) -> int:
+    """The side that images of a shorter side of ``side`` pixels are brought to."""
+    largest, smallest, step = OF_PHOTOS if pretrained else (LARGEST, SMALLEST, STEP)
+    return min(largest, max(smallest, side // step * step))
 
 
 def _refuse_keep(settings: UserSettings, memory: str) -> None:
@@ -139,9 +93,8 @@ def _refuse_keep(settings: UserSettings, memory: str) -> None:
 
 def refuse_changes(settings: UserSettings, model: Experiment) -> None:
     """Raise for settings that differ from what the first task fixed."""
-    memory = next(name for name, method in METHOD_OF_MEMORY.items() if method == model.method)
     fixed: dict[str, tuple[Any, Any]] = {
-        "memory": (settings.memory, memory),
+        "memory": (settings.memory, memory_of(model.method)),
         "size": (settings.size, model.data.image_size),
         "backbone": (settings.backbone, model.backbone),
         "width": (settings.width, model.model.width),
@@ -164,6 +117,7 @@ def refuse_changes(settings: UserSettings, model: Experiment) -> None:
 
 def for_task(model: Experiment, settings: UserSettings, images: int) -> Experiment:
     """The model's experiment with the schedule of a task of ``images`` training images."""
+    refuse_training(settings, model.method)
     rule = recipe_file(model.backbone)["schedule"]
     batch = batch_for(rule, images) if settings.batch_size is None else settings.batch_size
     epochs = epochs_for(rule, images, batch) if settings.epochs is None else settings.epochs
@@ -187,37 +141,3 @@ def _augment(kind: str, model: Experiment) -> dict[str, Any]:
         return {"random_translate": 0, "random_affine": 0.0, "random_flip": False}
     moved = augment_for(recipe_file(model.backbone)["augment"], model.data.image_size)
     return {**moved, "random_flip": kind == "flip"}
-
-
-def describe(
-    schedule: Experiment,
-    name: str,
-    classes: Sequence[str],
-    counts: Sequence[int],
-    probes: int,
-    first: bool,
-) -> list[str]:
-    """The choices in words."""
-    lines = [f"task {name!r}: {sum(counts)} images of {len(classes)} classes ({_some(classes)})"]
-    if first:
-        size, grey = schedule.data.image_size, schedule.data.greyscale
-        lines.append(f"  images: resized to {size}x{size}, {'grey' if grey else 'colour'}; fixed for this model")
-        width = f" {schedule.model.width} wide" if schedule.model.width else ""
-        lines.append(f"  network: {schedule.backbone}{width}, method {schedule.method}; fixed for this model")
-        if schedule.method == METHOD_OF_MEMORY["episodic"]:
-            kept = schedule.options["buffer"]
-            lines.append(f"  memory: up to {kept} of your images are kept inside the model, to tell tasks apart")
-        if schedule.method == METHOD_OF_MEMORY["none"]:
-            lines.append("  memory: none, so you must say the task when you ask")
-    gan = schedule.options.get("gan", {}).get("iterations")
-    generator = f"; {gan} iterations of its generator" if gan else ""
-    lines.append(f"  schedule: {schedule.epochs} epochs, {schedule.optim.batch_size} images a step{generator}")
-    if class_weights(counts):
-        lines.append(f"  classes differ in size ({min(counts)} to {max(counts)}): each counts the same in the loss")
-    if probes:
-        lines.append(f"  probes: up to {probes} test images of this task are kept, to prove later that answers stayed")
-    return lines
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

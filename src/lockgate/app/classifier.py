@@ -12,13 +12,13 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
-from lockgate.app.auto_config import AugmentKind, MemoryKind, UserSettings
 from lockgate.app.copying import save_copy
 from lockgate.app.estimator import Estimator
 from lockgate.app.learn import PROBES, learn
 from lockgate.app.model_dir import is_model
 from lockgate.app.open_model import OpenModel
 from lockgate.app.undo import undo
+from lockgate.app.user_settings import AugmentKind, MemoryKind, UserSettings
 from lockgate.data.task_images import ArrayImages, as_pixels, fitted
 from lockgate.errors import ConfigError, DataError, RunFolderError
 from lockgate.scenario.inputs import Images, Labels, as_array, labelled

@@ -107,9 +107,7 @@ def metadata(trained: Trained, task: int | None) -> dict[str, str]:
         "input": f"{INPUT}: uint8 (batch >= 1, {channels}, {height}, {width}), pixels 0 to 255 as they are: they are "
         "standardised inside",
         "channels": json.dumps(["grey"] if channels == 1 else ["red", "green", "blue"]),
-        "resize": f"the whole image to {width}x{height}, each new pixel the mean of those under it (Pillow: "
-        f"Image.convert('{'L' if channels == 1 else 'RGB'}').resize(({width}, {height}), Image.Resampling.BOX)); "
-        "nothing is cropped",
+        "resize": trained.preprocessing.in_words(),
         "output": f"{OUTPUT}: float32 (batch, {len(classes)}), one a class in the order of `classes`; the largest is "
         "the answer",
         "scores": SCORES.get(inference, inference),

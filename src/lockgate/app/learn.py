@@ -10,8 +10,11 @@ import numpy as np
 import torch
 
 from lockgate.app import auto_config
-from lockgate.app.auto_config import UserSettings
+from lockgate.app.describing import describe
 from lockgate.app.model_dir import Model, ModelFolder, TaskInfo, is_model, learn_task, read_model
+from lockgate.app.start import METHOD_OF_MEMORY, Start, choose
+from lockgate.app.user_settings import UserSettings, checked
+from lockgate.backbones.weights import lite0_installed
 from lockgate.data.images import MOST_TOLD
 from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.task_images import TaskImages
@@ -38,7 +41,7 @@ def learn(
 
     ``known`` are the tasks that the caller knows the model to have learnt: where they are not, nothing is begun.
     """
-    settings, probes = auto_config.checked(settings), _checked_probes(probes)
+    settings, probes = checked(settings), _checked_probes(probes)
     refuse_name(name)
     folder = ModelFolder(path)
     if known and not is_model(path):
@@ -46,12 +49,15 @@ def learn(
     with folder.held():
         model = read_model(path) if folder.end() else None
         refuse_lost_tasks(path, known, [task.name for task in model.tasks] if model else ())
+        start: Start | None = None
         if model:
             auto_config.refuse_changes(settings, model.experiment)
             experiment = model.experiment
         else:
-            experiment = auto_config.first(settings, task_images.stats(), torch.get_num_threads())
-        _refuse_known(model, task_images, name, experiment.method == auto_config.METHOD_OF_MEMORY["none"])
+            stats = task_images.stats()
+            start = choose(settings, stats, lite0_installed())
+            experiment = auto_config.first(settings, stats, torch.get_num_threads(), start)
+        _refuse_known(model, task_images, name, experiment.method == METHOD_OF_MEMORY["none"])
         data = task_images.read(Preprocessing.of(experiment.data))
         for line in _skipped(task_images):
             log(line)
@@ -60,7 +66,7 @@ def learn(
         schedule = auto_config.for_task(experiment, settings, round(len(data.y) * (1 - share) ** 2))
         if not model:
             folder.write_config(experiment, command)
-        for line in auto_config.describe(schedule, name, task_images.classes, counts, probes, first=model is None):
+        for line in describe(schedule, name, task_images.classes, counts, probes, start):
             log(line)
         learn_task(
             model,

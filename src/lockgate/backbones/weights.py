@@ -70,10 +70,20 @@ def read_state(path: Path) -> dict[str, Tensor]:
     return dict(found)
 
 
-def lite0_weights() -> Path:
-    """The file that the extra ``[pretrained]`` brought. The package is looked for, not imported."""
+def lite0_installed() -> bool:
+    """Whether the extra ``[pretrained]`` is here."""
+    return bool(_lite0_files())
+
+
+def _lite0_files() -> list[Path]:
+    """Files of weights in the package, which is looked for, not imported."""
     spec = importlib.util.find_spec(LITE0)
-    files = [] if spec is None or spec.origin is None else sorted((Path(spec.origin).parent / "models").glob("*.pth"))
+    return [] if spec is None or spec.origin is None else sorted((Path(spec.origin).parent / "models").glob("*.pth"))
+
+
+def lite0_weights() -> Path:
+    """The file that the extra ``[pretrained]`` brought."""
+    files = _lite0_files()
     if not files:
         raise ConfigError(
             [

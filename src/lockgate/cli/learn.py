@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
             "lockgate learn model photos/pets",
             "lockgate learn model photos/pets photos/tools photos/ships",
             "lockgate learn model scans --name 'scans of May' --epochs 20 --skip-bad",
-            "lockgate learn model photos/pets --memory none --size 64 --backbone resnet18",
+            "lockgate learn model photos/pets --network none --size 48",
         ],
         description=_learn.__doc__,
     )
@@ -78,13 +78,23 @@ def _add_schedule(learn: Any) -> None:
 
 
 def _add_fixed(fixed: Any) -> None:
-    fixed.add_argument("--memory", choices=("none", "episodic", "generative"), help="what to keep (default: episodic)")
+    fixed.add_argument(
+        "--memory",
+        choices=("none", "episodic", "generative"),
+        help="what to keep (default: episodic; pretrained: none)",
+    )
     fixed.add_argument("--keep", type=whole(), metavar="N", help="images an episodic memory keeps (default: 500)")
     fixed.add_argument(
-        "--size", type=whole(4, 1024), metavar="N", help="side of images in pixels (default: theirs, at most 32)"
+        "--size",
+        type=whole(4, 1024),
+        metavar="N",
+        help="side of images in pixels (default: theirs, at most 32; pretrained: 224)",
     )
     fixed.add_argument(
-        "--backbone", "--network", help="network (default: simple_cnn); `lockgate list backbones` shows all"
+        "--backbone",
+        "--network",
+        help="network; `lockgate list backbones` shows all; none: from scratch (default: efficientnet_lite0, pretrained, "
+        "for photos of 64 pixels or more, if it is installed; else simple_cnn)",
     )
     fixed.add_argument("--width", type=whole(1), metavar="N", help="filters of the first layer")
     fixed.add_argument("--seed", type=whole(0), metavar="N", help="seed of everything random (default: 0)")
@@ -93,10 +103,10 @@ def _add_fixed(fixed: Any) -> None:
 def _learn(parsed: argparse.Namespace) -> int:
     """Teach a model one more task, or one after the other. A task that was stopped goes on when it is given again;
     another one drops it."""
-    from lockgate.app.auto_config import UserSettings
     from lockgate.app.formatting import task_text
     from lockgate.app.inspect import inspect_model
     from lockgate.app.learn import PROBES, learn, refuse_repeated
+    from lockgate.app.user_settings import UserSettings
 
     settings = UserSettings(
         memory=parsed.memory,

@@ -66,6 +66,20 @@ class Preprocessing:
         """(C, H, W) of what comes out."""
         return (1 if self.greyscale else 3), self.size, self.size
 
+    def in_words(self) -> str:
+        """For whoever has to do the same without Lockgate; of a picture that is upright and opaque."""
+        side, mode = self.size, "L" if self.greyscale else "RGB"
+        if self.resize == "stretch":
+            return (
+                f"the whole image to {side}x{side}, each new pixel the mean of those under it (Pillow: "
+                f"Image.convert('{mode}').resize(({side}, {side}), Image.Resampling.BOX)); nothing is cropped"
+            )
+        return (
+            f"the square in the middle of the image, as large as its shorter side, to {side}x{side}, bicubic (Pillow: "
+            f"Image.convert('{mode}').resize(({side}, {side}), Image.Resampling.BICUBIC, box=(left, top, right, "
+            "bottom) of that square))"
+        )
+
     def __call__(self, image: Image.Image) -> Pixels:
         """The picture as (C, size, size)."""
         if self.resize == "crop":

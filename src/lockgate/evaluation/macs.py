@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lockgate.backbones.foreign import ForeignBackbone
+from lockgate.evaluation.given_macs import given_macs
 from lockgate.layers.gated import Gated
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import FindsTask
@@ -86,6 +88,8 @@ def _per_pair(layer: nn.Module, x: Tensor) -> int:
 
 def task_macs(learner: Method, x: Tensor, task: int) -> dict[str, float]:
     """Mean counts per image over images ``x``: dense and open, true and in the paper's counting, and of the gates."""
+    if isinstance(learner.backbone, ForeignBackbone):
+        return given_macs(learner.backbone, learner.image_shape)
     sums: dict[str, float] = {}
     for part in torch.split(x, eval_batch(x.shape)):
         for layer in layer_macs(learner, part, task):
@@ -95,11 +99,12 @@ def task_macs(learner: Method, x: Tensor, task: int) -> dict[str, float]:
 
 
 def stage_macs(learner: Method, tasks: Sequence[Task], known: Sequence[dict[str, float]] = ()) -> dict[str, Any] | None:
-    """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated.
+    """Mean counts on the test sets of all tasks seen so far, the task given; None where nothing is gated or given.
 
     Counts of the first tasks may be ``known``.
     """
-    if not any(isinstance(layer, Gated) for layer in learner.backbone.layers.values()):
+    gated = any(isinstance(layer, Gated) for layer in learner.backbone.layers.values())
+    if not gated and not isinstance(learner.backbone, ForeignBackbone):
         return None
     tested = [task for i, task in enumerate(tasks) if i < len(known) or len(task.test)]
     by_task = [*known, *(task_macs(learner, task.test.x, task.id) for task in tested[len(known) :])]

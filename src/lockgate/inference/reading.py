@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone, recorded
 from lockgate.inference.compact import filled, frozen
-from lockgate.layers.pool import pooled
+from lockgate.layers.pool import pooled, root
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
-from lockgate.methods.ccgn.readout import ReadOut, grid_of, root
+from lockgate.methods.ccgn.readout import ReadOut, grid_of
 
 Weights = dict[str, Tensor]
 """By layer, what each cell of each channel counts for each class, (classes, channels, cells)."""

@@ -1,4 +1,4 @@
-"""2x2 max pooling, and pooling to a grid."""
+"""2x2 max pooling, pooling to a grid, and roots of what was pooled."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ def pooled(h: Tensor, grid: int) -> Tensor:
     if h.dim() == 2:
         return h
     return F.adaptive_avg_pool2d(h, (min(grid, h.shape[2]), min(grid, h.shape[3]))).flatten(1)
+
+
+def root(h: Tensor) -> Tensor:
+    """Square roots, with their signs: activations are many small ones and a few large, which would rule a fit."""
+    return h.sign() * h.abs().sqrt()

@@ -1,6 +1,7 @@
 """A frozen network and a classifier that is solved for instead of trained: what ncm, slda and ranpac share.
 
 end of task t:  one pass over its images -> statistics by class (statistics.py) -> weights, in closed form
+                chosen and tempered by its held-out images, which are then counted as well
 task given:     the weights of its classes as they were solved for when the task ended: they never change again
 not given:      the weights of all classes, solved for anew after each task from statistics that only grow
 
@@ -27,6 +28,7 @@ from lockgate.layers.pool import pooled
 from lockgate.methods.base import Context, Method
 from lockgate.methods.protocols import TaskReport
 from lockgate.methods.statistics import Statistics
+from lockgate.methods.temperature import temperature_of
 from lockgate.training import distributed
 from lockgate.training.phase import Phase, eval_batch, evaluating
 from lockgate.types import Examples, Task
@@ -52,6 +54,7 @@ class ClosedForm(Method):
     options: ClosedFormOptions
     weight: Tensor
     bias: Tensor
+    temperatures: Tensor
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -63,6 +66,7 @@ class ClosedForm(Method):
         self.statistics = Statistics(self.width, self.keeps_products)
         self.register_buffer("weight", torch.empty(0, self.width))  # (classes seen, D), for answers without the task
         self.register_buffer("bias", torch.empty(0))
+        self.register_buffer("temperatures", torch.empty(0))  # (tasks,), of answers without the task
 
     @classmethod
     def layer_factory(cls, init: Init, options: Any) -> LayerFactory:
@@ -79,6 +83,10 @@ class ClosedForm(Method):
         """Weights (classes seen, D) and biases (classes seen,) from the statistics, ``task`` included."""
         raise NotImplementedError
 
+    def count_held_out(self, task: Task) -> None:
+        """Count the held-out images of ``task``: all that they were to choose is chosen."""
+        collect(self, self.statistics, task.val, len(task.classes), again=True)
+
     # -- hooks -------------------------------------------------------------------------------------------------------
 
     def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
@@ -92,20 +100,44 @@ class ClosedForm(Method):
     @torch.no_grad()
     def end_task(self, task: Task) -> None:
         """Count the task's images in, and solve."""
+        classes = len(task.classes)
         with evaluating(self):
-            collect(self, self.statistics, task.train, len(task.classes))
-        weight, bias = self.solve(task)
-        self.weight, self.bias = (value.to(self.weight) for value in (weight, bias))
+            collect(self, self.statistics, task.train, classes)
+            self._take(*self.solve(task))
+            scores, before = self._held_out_scores(task), len(self.bias) - classes
+            of_all = temperature_of(scores, task.val.y + before)
+            of_task = temperature_of(scores[:, before:], task.val.y)
+            self.count_held_out(task)
+            self._take(*self.solve(task))
+        self.temperatures = torch.cat([self.temperatures, self.temperatures.new_tensor([of_all])])
         head = cast(nn.Linear, self.heads[-1])
-        head.weight.copy_(self.weight[-head.out_features :])
-        head.bias.copy_(self.bias[-head.out_features :])
+        head.weight.copy_(self.weight[-classes:] / of_task)
+        head.bias.copy_(self.bias[-classes:] / of_task)
+
+    def _take(self, weight: Tensor, bias: Tensor) -> None:
+        self.weight, self.bias = (value.to(self.weight) for value in (weight, bias))
+
+    def _held_out_scores(self, task: Task) -> Tensor:
+        """Of all classes seen, (N, classes)."""
+        device = self.input.mean.device
+        parts = [self._scores(x.to(device)).cpu() for x in task.val.parts(eval_batch(self.image_shape))]
+        return torch.cat([torch.empty(0, len(self.bias)), *parts])
+
+    def _scores(self, x: Tensor) -> Tensor:
+        """Scores (B, classes whose task has ended), not tempered."""
+        return F.linear(self.features(x), self.weight, self.bias)
 
     def predict(self, x: Tensor, task: int | None) -> Tensor:
-        """Scores of ``task``'s classes, or of all classes seen; 0 for those whose task has not ended."""
+        """Logits of ``task``'s classes, or of all classes seen; 0 for those whose task has not ended."""
         if task is not None:
             return self.logits(x, task)
-        z, missing = self.features(x), sum(e["classes"] for e in self.structure()) - len(self.bias)
-        return F.pad(F.linear(z, self.weight, self.bias), (0, missing))
+        missing = sum(e["classes"] for e in self.structure()) - len(self.bias)
+        return F.pad(self._scores(x) / self.temperature, (0, missing))
+
+    @property
+    def temperature(self) -> Tensor:
+        """Of answers without the task: the mean, on a scale of logarithms, of what each task found when it ended."""
+        return self.temperatures.log().mean().exp()
 
     # -- the network -------------------------------------------------------------------------------------------------
 
@@ -128,7 +160,7 @@ class ClosedForm(Method):
         self.heads.append(head)
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
-        take_sizes(self, state, prefix, ("weight", "bias"))
+        take_sizes(self, state, prefix, ("weight", "bias", "temperatures"))
         super()._load_from_state_dict(state, prefix, *args)
 
     # -- what a run may ask ------------------------------------------------------------------------------------------
@@ -139,11 +171,15 @@ class ClosedForm(Method):
         return True
 
     def promised(self, task: int) -> dict[str, Tensor]:
-        """The weights of ``task``, and what was counted of its classes."""
+        """The weights of ``task``, and what was counted of its classes; with the first, the network and what is read."""
         classes = [entry["classes"] for entry in self.structure()]
         mine = slice(sum(classes[:task]), sum(classes[: task + 1]))
         found = {f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()}
-        return found | {"counts": self.statistics.counts[mine], "sums": self.statistics.sums[mine]}
+        found |= {"counts": self.statistics.counts[mine], "sums": self.statistics.sums[mine]}
+        if task == 0:
+            parts = {"backbone": self.backbone, "transform": self.transform}
+            found |= {f"{name}.{key}": v for name, part in parts.items() for key, v in part.state_dict().items()}
+        return found
 
     def report(self) -> TaskReport:
         """What is kept; and that features are random, if they are."""
@@ -153,9 +189,12 @@ class ClosedForm(Method):
         return TaskReport(notes=notes, memory={"images": 0, "bytes": kept, "statistics": kept})
 
 
-def collect(method: ClosedForm, statistics: Statistics, examples: Examples, classes: int) -> None:
-    """Add images of ``classes`` new classes, and where images may be mirrored, their mirror images."""
-    statistics.add(_parts(method, examples), classes)
+def collect(method: ClosedForm, statistics: Statistics, examples: Examples, classes: int, again: bool = False) -> None:
+    """Add images of ``classes`` new classes, and where images may be mirrored, their mirror images.
+
+    ``again``: of the classes that were added last.
+    """
+    statistics.add(_parts(method, examples), classes, again)
 
 
 def _parts(method: ClosedForm, examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:

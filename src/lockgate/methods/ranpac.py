@@ -4,7 +4,8 @@
     answer  argmax  h^T W,   W = (G + lambda I)^-1 C
 
 Columns of C are sums over one class; G only grows. lambda is the candidate of the least squared error on the held-out
-images of all tasks, of which again only such sums are kept: ||Y - H W||^2 = tr(W^T G W) - 2 tr(W^T C) + n.
+images of all tasks, of which again only such sums are kept: ||Y - H W||^2 = tr(W^T G W) - 2 tr(W^T C) + n. Then they
+are counted too: G and C are of all images.
 """
 
 from __future__ import annotations
@@ -57,27 +58,38 @@ class RanPAC(ClosedForm):
         super().__init__(context)
         self.held_out = Statistics(self.width, products=True)
         self.ridge = 0.0
-        """What was chosen last, in this process."""
+        """What was chosen last, in this process, in means of G's diagonal."""
 
     def make_transform(self, inputs: int) -> nn.Module:
         """P, drawn once, and relu."""
         return Projection(inputs, self.options.projections)
 
     def solve(self, task: Task) -> tuple[Tensor, Tensor]:
-        """W of the best lambda."""
-        collect(self, self.held_out, task.val, len(task.classes))
-        weight, self.ridge = ridge_weights(self.statistics, self.held_out)
+        """W of the best lambda: from the training images alone until the held-out ones are counted."""
+        counted = len(self.held_out.counts) == len(self.statistics.counts)
+        if not counted:
+            collect(self, self.held_out, task.val, len(task.classes))
+            self.ridge = best_ridge(self.statistics, self.held_out)
+        whole = self.statistics.plus(self.held_out) if counted else self.statistics
+        weight = ridge_weights(whole, self.ridge)
         return weight, weight.new_zeros(len(weight))
 
+    def count_held_out(self, task: Task) -> None:
+        """They are, apart from the others: by them the next task chooses again."""
 
-def ridge_weights(seen: Statistics, held_out: Statistics) -> tuple[Tensor, float]:
-    """W^T (classes, M) that errs least on what is held out, and its lambda."""
+
+def ridge_weights(seen: Statistics, ridge: float) -> Tensor:
+    """W^T (classes, M) for lambda ``ridge``, in means of G's diagonal."""
     scale = float(seen.products.diagonal().mean()) or 1.0
-    tries = []
+    penalty = torch.diag(torch.full((len(seen.products),), ridge * scale, dtype=torch.float64))
+    return torch.cholesky_solve(seen.sums.T, torch.linalg.cholesky(seen.products + penalty)).T
+
+
+def best_ridge(seen: Statistics, held_out: Statistics) -> float:
+    """The candidate whose weights err least on what is held out."""
+    errors = []
     for candidate in RIDGES:
-        penalty = torch.diag(torch.full((len(seen.products),), candidate * scale, dtype=torch.float64))
-        weight = torch.cholesky_solve(seen.sums.T, torch.linalg.cholesky(seen.products + penalty))  # (M, classes)
+        weight = ridge_weights(seen, candidate).T  # (M, classes)
         error = ((held_out.products @ weight) * weight).sum() - 2 * (held_out.sums.T * weight).sum()
-        tries.append((float(error), candidate * scale, weight.T))
-    _, ridge, weight = min(tries, key=lambda found: found[0])
-    return weight, ridge
+        errors.append((float(error), candidate))
+    return min(errors)[1]

@@ -33,8 +33,11 @@ class Statistics(nn.Module):
         self.register_buffer("sums", torch.zeros(0, inputs, dtype=torch.float64))  # (classes, D)
         self.register_buffer("products", torch.zeros(side, side, dtype=torch.float64))  # (D, D)
 
-    def add(self, parts: Iterable[tuple[Tensor, Tensor]], classes: int) -> None:
-        """One more task of so many classes: features (B, D) and labels (B,) in parts, of this rank; summed over all."""
+    def add(self, parts: Iterable[tuple[Tensor, Tensor]], classes: int, again: bool = False) -> None:
+        """One more task of so many classes: features (B, D) and labels (B,) in parts, of this rank; summed over all.
+
+        ``again``: more images of the classes that were added last.
+        """
         counts, sums = self.counts.new_zeros(classes), self.sums.new_zeros(classes, self.sums.shape[1])
         products = torch.zeros_like(self.products)
         for features, y in parts:
@@ -45,8 +48,18 @@ class Statistics(nn.Module):
             if len(products):
                 products += z.T @ z
         counts, sums, products = (distributed.total(value) for value in (counts, sums, products))
+        if again:
+            counts, sums = counts + self.counts[-classes:], sums + self.sums[-classes:]
+            self.counts, self.sums = self.counts[:-classes], self.sums[:-classes]
         self.counts, self.sums = torch.cat([self.counts, counts]), torch.cat([self.sums, sums])
         self.products = self.products + products
+
+    def plus(self, other: Statistics) -> Statistics:
+        """Of the images of both, which are of the same classes."""
+        both = Statistics(self.sums.shape[1], len(self.products) > 0)
+        for name in ("counts", "sums", "products"):
+            setattr(both, name, getattr(self, name) + getattr(other, name))
+        return both
 
     @property
     def means(self) -> Tensor:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
 from lockgate.layers.buffers import take_sizes
-from lockgate.layers.pool import pooled
+from lockgate.layers.pool import pooled, root
 
 IMAGES = 2048
 """How many images it is fitted to, more or less: stored ones are repeated, each time varied as in training."""
@@ -54,11 +54,6 @@ def read(backbone: Backbone, x: Tensor, task: int) -> tuple[Tensor, Tensor]:
     features, maps = backbone.read(x, task)
     grid = grid_of(backbone.depth)
     return features, torch.cat([root(pooled(h, grid)) for h in maps.values()], dim=1)
-
-
-def root(h: Tensor) -> Tensor:
-    """Square roots, with their signs: activations are many small ones and a few large, which would rule the fit."""
-    return h.sign() * h.abs().sqrt()
 
 
 @dataclass(frozen=True)
