@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS ?= constraints.txt
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test pytest check slow notebooks docs tables bench clean
+.PHONY: demo test pytest check transformers networks slow notebooks docs tables bench clean
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
@@ -22,6 +22,12 @@ check: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+transformers: $(STAMP)  # 126 MB: its networks are tried where it is here
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e ".[transformers]"
+
+networks: transformers  ## thirteen networks of transformers, random weights: past answers bit-equal, controls fail
+	$(BIN)/python -m pytest tests/backbones
 
 slow: $(STAMP)  ## long trainings, and the notebooks executed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e ".[notebooks]"

@@ -30,5 +30,5 @@ def test_a_score_is_minus_half_the_squared_distance_up_to_what_classes_share():
     learner.end_task(task)
     z, scores = learner.eval().features(task.test.x), learner.predict(task.test.x, 0)
     wanted = -torch.cdist(z.double(), learner.statistics.means).square() / 2
-    apart = (scores[:, 0] - scores[:, 1]).double() * learner.temperature
+    apart = (scores[:, 0] - scores[:, 1]).double() * learner.temperatures[0]
     torch.testing.assert_close(apart, wanted[:, 0] - wanted[:, 1], rtol=1e-3, atol=1e-4)

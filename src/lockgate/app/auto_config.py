@@ -5,7 +5,7 @@
 | image size | the median of the shorter sides, at most 32, in steps of 4 | so as well, from 96 to 224, in steps of 32 |
 | made a square | stretched | its middle cut out, as the weights want it |
 | channels | one if all images of the first task are grey, else three | three |
-| the rest | the network's recipe, as `lockgate run` has it (`presets/short`): batch and epochs by a task's images | so too |
+| the rest | the network's recipe, as `lockgate run` has it (`presets/short`): by a task's images | so too |
 
 From scratch layers grow, because nobody knows how many tasks will come.
 """

@@ -21,7 +21,8 @@ def inspect_text(found: dict[str, Any]) -> str:
         f"{sum(len(task['classes']) for task in tasks)} classes; {found['method']} on "
         f"{found['backbone']}, images {height}x{width} {kind}"
     )
-    parts = [head, _tasks(found), _layers(found["capacity"]), _bytes(found["bytes"], found["memory"])]
+    layers = [_layers(found["capacity"])] if found["capacity"] else []  # a frozen network has none to take
+    parts = [head, _tasks(found), *layers, _bytes(found["bytes"], found["memory"])]
     integrity = f"Integrity: {found['integrity']} ({found['checkpoint']})."
     parts.append(f"{integrity} Last audit, when it learnt: {_last_audit(tasks, found['audit'])}.")
     parts += [f"warning: {said}" for said in found["warnings"]]
@@ -100,6 +101,7 @@ def _layers(capacity: Sequence[dict[str, Any]]) -> str:
 
 def _bytes(sizes: dict[str, int], memory: dict[str, int] | None) -> str:
     kept = f" ({memory['images']} images)" if memory and memory["images"] else ""
+    kept = " (statistics, no images)" if memory and memory.get("statistics") else kept
     rows = [
         ["network", f"{sizes['network']:,}"],
         [f"memory{kept}", f"{sizes['memory']:,}"],

@@ -13,6 +13,8 @@ APART = 0.15
 """Accuracy without the task may be so much below that with it."""
 LOST = 0.1
 """So much may a past task lose by a new one, the task not given."""
+MORE_EPOCHS = ", or give this one more epochs; a new model can keep more images to tell tasks apart (--keep)"
+AGAIN = " and learn it with more epochs; a new model can keep more images to tell tasks apart (--keep)"
 FEWEST = 3
 """Images that a loss must concern."""
 
@@ -23,6 +25,7 @@ def warnings(records: Sequence[Mapping[str, Any]], names: Sequence[str], probes:
     ``names`` and ``probes`` of all tasks: accuracy of past ones is on so many images.
     """
     last = records[-1]
+    solved = bool((last.get("memory") or {}).get("statistics"))  # nothing is trained, nothing could be kept
     now = _by_task(last, probes)
     new = len(records) - 1
     found = []
@@ -30,8 +33,7 @@ def warnings(records: Sequence[Mapping[str, Any]], names: Sequence[str], probes:
     if new in now and len(records) > 1 and given - now[new] > APART:
         found.append(
             f"without the task, {now[new]:.3f} of the held-out images of {names[new]!r} are right; with it, "
-            f"{given:.3f}. Say the task when you ask (--task), or give this one more epochs; a new model can keep more "
-            "images to tell tasks apart (--keep)."
+            f"{given:.3f}. Say the task when you ask (--task){'' if solved else MORE_EPOCHS}."
         )
     before = _by_task(records[-2], probes) if len(records) > 1 else {}
     for task, right in now.items():
@@ -40,8 +42,8 @@ def warnings(records: Sequence[Mapping[str, Any]], names: Sequence[str], probes:
             continue
         found.append(
             f"without the task, {names[task]!r} went from {was:.3f} to {right:.3f} on its {probes[task]} probes; with "
-            "it, nothing has changed. Say the task when you ask (--task), or take the new task back (`lockgate undo`) "
-            "and learn it with more epochs; a new model can keep more images to tell tasks apart (--keep)."
+            f"it, nothing has changed. Say the task when you ask (--task), or take the new task back (`lockgate undo`)"
+            f"{'' if solved else AGAIN}."
         )
     return found
 

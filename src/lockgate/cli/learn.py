@@ -93,8 +93,8 @@ def _add_fixed(fixed: Any) -> None:
     fixed.add_argument(
         "--backbone",
         "--network",
-        help="network; `lockgate list backbones` shows all; none: from scratch (default: efficientnet_lite0, pretrained, "
-        "for photos of 64 pixels or more, if it is installed; else simple_cnn)",
+        help="network; `lockgate list backbones` shows all; none: from scratch (default: efficientnet_lite0, "
+        "pretrained, for photos of 64 pixels or more, if it is installed; else simple_cnn)",
     )
     fixed.add_argument("--width", type=whole(1), metavar="N", help="filters of the first layer")
     fixed.add_argument("--seed", type=whole(0), metavar="N", help="seed of everything random (default: 0)")

@@ -51,6 +51,10 @@ class ClosedForm(Method):
     wrapped = False
     keeps_products: ClassVar[bool] = True
     """Whether products of features are among the statistics."""
+    keeps_held_out: ClassVar[bool] = False
+    """Whether what held-out images come to is kept apart, by the method itself, to choose by again."""
+    version: ClassVar[int] = 2
+    """1: held-out images never counted, scores were not tempered."""
     options: ClosedFormOptions
     weight: Tensor
     bias: Tensor
@@ -83,10 +87,6 @@ class ClosedForm(Method):
         """Weights (classes seen, D) and biases (classes seen,) from the statistics, ``task`` included."""
         raise NotImplementedError
 
-    def count_held_out(self, task: Task) -> None:
-        """Count the held-out images of ``task``: all that they were to choose is chosen."""
-        collect(self, self.statistics, task.val, len(task.classes), again=True)
-
     # -- hooks -------------------------------------------------------------------------------------------------------
 
     def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
@@ -103,41 +103,25 @@ class ClosedForm(Method):
         classes = len(task.classes)
         with evaluating(self):
             collect(self, self.statistics, task.train, classes)
-            self._take(*self.solve(task))
-            scores, before = self._held_out_scores(task), len(self.bias) - classes
+            scores = _held_out_scores(self, task, *self.solve(task))
+            before = scores.shape[1] - classes
             of_all = temperature_of(scores, task.val.y + before)
             of_task = temperature_of(scores[:, before:], task.val.y)
-            self.count_held_out(task)
-            self._take(*self.solve(task))
+            if not self.keeps_held_out:  # all that they were to choose is chosen
+                collect(self, self.statistics, task.val, classes, again=True)
+            self.weight, self.bias = (value.to(self.weight) for value in self.solve(task))
         self.temperatures = torch.cat([self.temperatures, self.temperatures.new_tensor([of_all])])
         head = cast(nn.Linear, self.heads[-1])
         head.weight.copy_(self.weight[-classes:] / of_task)
         head.bias.copy_(self.bias[-classes:] / of_task)
-
-    def _take(self, weight: Tensor, bias: Tensor) -> None:
-        self.weight, self.bias = (value.to(self.weight) for value in (weight, bias))
-
-    def _held_out_scores(self, task: Task) -> Tensor:
-        """Of all classes seen, (N, classes)."""
-        device = self.input.mean.device
-        parts = [self._scores(x.to(device)).cpu() for x in task.val.parts(eval_batch(self.image_shape))]
-        return torch.cat([torch.empty(0, len(self.bias)), *parts])
-
-    def _scores(self, x: Tensor) -> Tensor:
-        """Scores (B, classes whose task has ended), not tempered."""
-        return F.linear(self.features(x), self.weight, self.bias)
 
     def predict(self, x: Tensor, task: int | None) -> Tensor:
         """Logits of ``task``'s classes, or of all classes seen; 0 for those whose task has not ended."""
         if task is not None:
             return self.logits(x, task)
         missing = sum(e["classes"] for e in self.structure()) - len(self.bias)
-        return F.pad(self._scores(x) / self.temperature, (0, missing))
-
-    @property
-    def temperature(self) -> Tensor:
-        """Of answers without the task: the mean, on a scale of logarithms, of what each task found when it ended."""
-        return self.temperatures.log().mean().exp()
+        temperature = self.temperatures.log().mean().exp()
+        return F.pad(F.linear(self.features(x), self.weight, self.bias) / temperature, (0, missing))
 
     # -- the network -------------------------------------------------------------------------------------------------
 
@@ -171,7 +155,7 @@ class ClosedForm(Method):
         return True
 
     def promised(self, task: int) -> dict[str, Tensor]:
-        """The weights of ``task``, and what was counted of its classes; with the first, the network and what is read."""
+        """The weights of ``task``, and what was counted of its classes; with the first, the frozen network as well."""
         classes = [entry["classes"] for entry in self.structure()]
         mine = slice(sum(classes[:task]), sum(classes[: task + 1]))
         found = {f"heads.{task}.{key}": value for key, value in self.heads[task].state_dict().items()}
@@ -195,6 +179,15 @@ def collect(method: ClosedForm, statistics: Statistics, examples: Examples, clas
     ``again``: of the classes that were added last.
     """
     statistics.add(_parts(method, examples), classes, again)
+
+
+def _held_out_scores(method: ClosedForm, task: Task, weight: Tensor, bias: Tensor) -> Tensor:
+    """What the held-out images of ``task`` score by weights (classes seen, D) and biases, (N, classes seen)."""
+    device = method.input.mean.device
+    weight, bias = weight.to(method.weight), bias.to(method.weight)
+    parts = task.val.parts(eval_batch(method.image_shape))
+    scores = [F.linear(method.features(x.to(device)), weight, bias).cpu() for x in parts]
+    return torch.cat([torch.empty(0, len(bias)), *scores])
 
 
 def _parts(method: ClosedForm, examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:

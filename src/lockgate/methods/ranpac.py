@@ -52,6 +52,7 @@ class RanPAC(ClosedForm):
     """Ridge regression to one-hot classes on random projections."""
 
     Options: ClassVar[type[Any]] = RanPACOptions
+    keeps_held_out: ClassVar[bool] = True
     options: RanPACOptions
 
     def __init__(self, context: Context) -> None:
@@ -74,14 +75,11 @@ class RanPAC(ClosedForm):
         weight = ridge_weights(whole, self.ridge)
         return weight, weight.new_zeros(len(weight))
 
-    def count_held_out(self, task: Task) -> None:
-        """They are, apart from the others: by them the next task chooses again."""
-
 
 def ridge_weights(seen: Statistics, ridge: float) -> Tensor:
     """W^T (classes, M) for lambda ``ridge``, in means of G's diagonal."""
     scale = float(seen.products.diagonal().mean()) or 1.0
-    penalty = torch.diag(torch.full((len(seen.products),), ridge * scale, dtype=torch.float64))
+    penalty = ridge * scale * torch.eye(len(seen.products)).to(seen.products)
     return torch.cholesky_solve(seen.sums.T, torch.linalg.cholesky(seen.products + penalty)).T
 
 
