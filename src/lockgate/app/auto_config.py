@@ -52,7 +52,7 @@ def first(settings: UserSettings, stats: ImageStats, threads: int, start: Start 
         options = {**options, "inference": "joint"}  # so that probabilities and answers agree
     if memory == "episodic":
         options = {**options, "buffer": KEPT if settings.keep is None else settings.keep}
-    data = {"image_size": size, "greyscale": stats.grey}
+    data: dict[str, Any] = {"image_size": size, "greyscale": stats.grey}
     if start.pretrained:
         data = {"image_size": size, "greyscale": False, "resize": "crop"}
     over: dict[str, Any] = {

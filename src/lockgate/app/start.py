@@ -51,7 +51,7 @@ def choose(settings: UserSettings, stats: ImageStats, installed: bool) -> Start:
     """The start of a new model, of images that a first look says ``stats`` of; ``installed``: the extra is here."""
     against = "" if settings.backbone == PRETRAINED else _against(settings, stats, installed)
     if settings.backbone not in (None, PRETRAINED) or against:
-        memory = settings.memory or "episodic"
+        memory: MemoryKind = settings.memory or "episodic"
         return Start(settings.backbone or SCRATCH, METHOD_OF_MEMORY[memory], memory, against)
     if settings.memory == "generative":
         raise ConfigError(
