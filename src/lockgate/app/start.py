@@ -52,7 +52,8 @@ def choose(settings: UserSettings, stats: ImageStats, installed: bool) -> Start:
     against = "" if settings.backbone == PRETRAINED else _against(settings, stats, installed)
     if settings.backbone not in (None, PRETRAINED) or against:
         memory: MemoryKind = settings.memory or "episodic"
-        return Start(settings.backbone or SCRATCH, METHOD_OF_MEMORY[memory], memory, against)
+        backbone = SCRATCH if settings.backbone is None else settings.backbone  # an empty name is refused elsewhere
+        return Start(backbone, METHOD_OF_MEMORY[memory], memory, against)
     if settings.memory == "generative":
         raise ConfigError(
             [
