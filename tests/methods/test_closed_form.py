@@ -65,6 +65,11 @@ def united(tasks, part):
     return Examples(torch.cat([e.x for e in parts]), torch.cat(y), torch.zeros(sum(map(len, parts)), dtype=torch.int64))
 
 
+def scores(learner, x):
+    """Before they are tempered: how sure answers are is of each task's own held-out images."""
+    return learner.eval().predict(x, None) * learner.temperatures.log().mean().exp()
+
+
 @pytest.mark.parametrize("method", tiny.CLOSED_FORM)
 def test_tasks_one_by_one_come_to_what_all_classes_at_once_come_to(method):
     many, scenario = tiny.world(method)
@@ -77,7 +82,7 @@ def test_tasks_one_by_one_come_to_what_all_classes_at_once_come_to(method):
     one.input = many.input  # standardised by the first task's images, which are other ones
     one.end_task(whole)
     x = whole.test.x
-    torch.testing.assert_close(many.eval().predict(x, None), one.eval().predict(x, None), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(scores(many, x), scores(one, x), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(one.predict(x, 0), one.predict(x, None))
 
 

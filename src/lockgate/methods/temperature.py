@@ -26,4 +26,5 @@ def temperature_of(scores: Tensor, y: Tensor) -> float:
         (float(F.cross_entropy(scores / (step * spread), y, label_smoothing=min(1.0, smoothed))), step)
         for step in STEPS
     ]
-    return min(losses)[1] * spread
+    _, best = min(losses)
+    return best * spread
