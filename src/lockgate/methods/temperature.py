@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-STEPS = tuple(2.0 ** (k / 4) for k in range(-28, 9))
+STEPS: tuple[float, ...] = tuple(2.0 ** (k / 4) for k in range(-28, 9))
 """Candidates, by the spread of the scores of an image: from a hundredth to four times."""
 
 
@@ -26,5 +26,4 @@ def temperature_of(scores: Tensor, y: Tensor) -> float:
         (float(F.cross_entropy(scores / (step * spread), y, label_smoothing=min(1.0, smoothed))), step)
         for step in STEPS
     ]
-    _, best = min(losses)
-    return best * spread
+    return min(losses)[1] * spread
