@@ -41,7 +41,7 @@ def test_masks_of_hat_learn_faster_too_where_there_is_little_time():
 def test_what_presets_there_are_is_listed_with_their_files(capsys):
     assert main(["list", "presets"]) == 0
     told = capsys.readouterr().out
-    assert "files: default, resnet18, simple_cnn" in told
+    assert "files: default, efficientnet_lite0, resnet18, simple_cnn" in told
     assert "files: cifar10, imagenet50, mnist, svhn" in told
 
 
