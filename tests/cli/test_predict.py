@@ -122,10 +122,10 @@ def test_both_forms_agree_and_the_exact_one_never_changes(tmp_path: Path) -> Non
 
 
 def test_probes_show_the_compiled_form_which_filters_are_seldom_needed(tmp_path: Path) -> None:
-    write(tmp_path / "pets", dict.fromkeys(("cat", "dog"), 40))
+    write(tmp_path / "pets", dict.fromkeys(("cat", "dog"), 80))
     teach(tmp_path / "model", tmp_path / "pets", probes=FEWEST)
     trained = open_trained(tmp_path / "model")
-    assert sum(map(len, trained.tests)) == FEWEST
+    assert sum(map(len, trained.tests)) >= FEWEST
     x, probes = torch.from_numpy(images("cat", 40, 5))[:, None], torch.cat([kept.x for kept in trained.tests])
     shown = compile_learner(trained.learner, probes).predict(x, 0)
     assert trained.compiled is not None

@@ -14,7 +14,7 @@ from torch import Tensor
 from lockgate.app.model_dir import Model, is_model, read_model, require_trained
 from lockgate.config import DataConfig
 from lockgate.data.preprocessing import Preprocessing
-from lockgate.errors import LockgateError, UnknownNameError
+from lockgate.errors import CheckpointError, LockgateError, UnknownNameError
 from lockgate.inference.compile import Compiled, compile_learner
 from lockgate.methods.base import Method
 from lockgate.registry import near_matches
@@ -116,10 +116,14 @@ class Trained:
             return None
 
     def _sample(self) -> Tensor | None:
-        """Images like those to come; None: too few are at hand to say what is seldom."""
-        if not self.keeps_tests or sum(map(len, self.tests)) < FEWEST:
+        """Images like those to come; None: too few are at hand, or still there, to say what is seldom."""
+        if not self.keeps_tests:
             return None
-        return torch.cat([examples.x for examples in self.tests])
+        try:
+            kept = self.tests
+        except CheckpointError:  # the folder is gone; what is in memory still answers
+            return None
+        return torch.cat([examples.x for examples in kept]) if sum(map(len, kept)) >= FEWEST else None
 
     def form_for(self, images: int) -> Form:
         """The form that answers ``images`` sooner: to compile takes as long as some answers do."""
