@@ -14,7 +14,7 @@ from lockgate.inference.reading import Weights, weights_of
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.readout import ReadOut
-from lockgate.methods.ccgn.task_classifier import by_task
+from lockgate.methods.ccgn.task_classifier import by_class, by_task, for_classes, together
 
 
 def read_weights(learner: CCGN) -> list[Weights | None]:
@@ -29,15 +29,14 @@ def make_finder(learner: ClassIncremental) -> nn.Module:
 
     It answers log p(t|x), (B, tasks), and what that says about each class, (B, classes).
     """
+    classifier = ByClassifier(learner)
     if learner.readout is None or not learner.readout.fitted:
-        return ByClassifier(learner)
-    return ByReadOut(learner.readout)
+        return classifier
+    return ByBoth(classifier, learner.readout)
 
 
 class ByClassifier(nn.Module):
     """Eq. 7, on the channels that are left."""
-
-    task: Tensor
 
     def __init__(self, learner: ClassIncremental) -> None:
         super().__init__()
@@ -49,25 +48,30 @@ class ByClassifier(nn.Module):
         self.squeeze = linear(torch.cat([c.weight for c in columns], dim=1), classifier.squeeze.bias)
         self.out = linear(classifier.out.weight, classifier.out.bias)
         self.outputs = list(classifier.outputs)  # its own: the learner may learn more
-        sizes = [cast(nn.Linear, head).out_features for head in learner.heads]
-        self.register_buffer("task", torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes)))
+        self.sizes = [cast(nn.Linear, head).out_features for head in learner.heads]
 
     def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
         """log p(t|x), and the same for each class of t."""
-        tasks = by_task(self.out(F.relu(self.squeeze(features))), self.outputs)
-        return tasks, tasks.index_select(1, self.task)
+        tasks = by_task(self.evidence(features), self.outputs)
+        return tasks, for_classes(tasks, self.sizes)
+
+    def evidence(self, features: Tensor) -> Tensor:
+        """What it gives for features (B, F), before it is a probability."""
+        out: Tensor = self.out(F.relu(self.squeeze(features)))
+        return out
 
 
-class ByReadOut(nn.Module):
-    """Scores that all layers of all streams have added up, and what the logits of all heads add."""
+class ByBoth(nn.Module):
+    """Scores that all layers of all streams have added up, what the logits of all heads add, and Eq. 7 beside them."""
 
-    def __init__(self, readout: ReadOut) -> None:
+    def __init__(self, classifier: ByClassifier, readout: ReadOut) -> None:
         super().__init__()
-        self.outputs = list(readout.outputs)
-        classes = sum(self.outputs)
+        self.classifier, classes = classifier, sum(readout.outputs)
         self.logits = linear(readout.weight[:, -classes:] / readout.temperature, readout.bias / readout.temperature)
 
     def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
         """log p(t|x) and log p(y|x)."""
-        classes = (cast(Tensor, scores) + self.logits(logits)).log_softmax(1)
-        return by_task(classes, self.outputs), classes
+        read = (cast(Tensor, scores) + self.logits(logits)).log_softmax(1)
+        own = self.classifier
+        classes = together(read, by_class(own.evidence(features), own.outputs, own.sizes))
+        return by_task(classes, own.sizes), classes

@@ -74,16 +74,8 @@ class FindsTask(Protocol):
     """Finds the task from what all streams make of an image."""
 
     @property
-    def task_finder(self) -> CountsMacs:
-        """What finds it."""
-
-
-class CountsMacs(Protocol):
-    """Knows what it costs."""
-
-    @property
-    def macs(self) -> list[int]:
-        """Multiply-accumulates of an image when there were 1, 2, ... tasks."""
+    def finder_macs(self) -> list[int]:
+        """Multiply-accumulates of what finds it, for an image, when there were 1, 2, ... tasks."""
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,20 @@ import io
 from collections.abc import Iterator, Sequence
 
 from lockgate.reproduction.cells import machines, ours, printed
+from lockgate.reproduction.claims import cells_table, claims_table
 from lockgate.reproduction.results import Result, ResultRow
 
-HEAD = """# Reproduction
+TITLE = """# Reproduction
 
-Table by table of *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020):
-what the paper prints, what was measured here, and the command. "svhn" are digits cropped anew from the full-number
-images, so pixels differ slightly from the official crops. Settings were chosen on held-out images where a preset names
-its source (`lockgate list presets`); seeds 0 to 4 are for reporting. Runs in another precision than fp32 say so beside
-their epochs. Do not edit: written by `{command}`.
+*Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020): what it claims, and
+what the runs kept here say to it. *In part*: on some data and not on others."""
+
+HEAD = """## How to read this page
+
+Below, table by table: what the paper prints, what was measured here, and the command. "svhn" are digits cropped anew
+from the full-number images, so pixels differ slightly from the official crops. Settings were chosen on held-out images
+where a preset names its source (`lockgate list presets`); seeds 0 to 4 are for reporting. Runs in another precision
+than fp32 say so beside their epochs. Do not edit: written by `{command}`.
 
 *Ours, as printed* is the paper to the letter (the preset `printed`). *Lockgate* is our own recipe, which rehearses
 classes where the paper rehearses tasks and adds what docs/deviations.md lists: it stands beside, and no verdict is of
@@ -66,11 +71,20 @@ def reproduction(results: Sequence[Result], schedule: str, kept: str | None = No
     """REPRODUCTION.md, of all tables by one schedule; ``kept``: the folder that results are kept in."""
     command = f"lockgate reproduce all --schedule {schedule} --no-run" + (f" --results {kept}" if kept else "")
     said = (SHORT if schedule == "short" else "") + (KEPT.format(results=kept) if kept else "")
-    parts = [HEAD.format(command=command, schedule=said), "| table | data | verdict |\n|---|---|---|"]
-    parts[-1] += "".join(
+    verdicts = "| table | data | verdict |\n|---|---|---|" + "".join(
         f"\n| [{r.title}](#{_anchor(r)}) | {group} | {r.verdict(group)} |" for r in results for group in r.groups
     )
-    return "\n\n".join([*parts, *(markdown(result).rstrip() for result in results)]) + "\n"
+    parts = [
+        TITLE,
+        claims_table(results),
+        HEAD.format(command=command, schedule=said).rstrip(),
+        "## What was run",
+        cells_table(results),
+        "## Verdicts",
+        verdicts,
+        *(markdown(result).rstrip() for result in results),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _heading(result: Result) -> str:

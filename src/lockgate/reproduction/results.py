@@ -72,7 +72,7 @@ class ResultRow:
     precisions: tuple[str, ...] = ()
     """Of its runs."""
     forgetting: tuple[float, ...] = ()
-    """Of its runs, of accuracy with the task given, where past answers may change."""
+    """Of its runs, of accuracy with the task given, if the row is one of ours."""
 
     @property
     def ours(self) -> bool:

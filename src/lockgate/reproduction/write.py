@@ -16,6 +16,7 @@ from lockgate.reproduction.page import figures_of, page, pictures_of
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
 from lockgate.reproduction.plan import taken
 from lockgate.reproduction.results import COMMIT, Number, Result, ResultRow
+from lockgate.reproduction.rows import LOCKGATE, PRINTED
 from lockgate.runs.directory import RunFolder, write_atomically
 from lockgate.runs.legacy import upgraded_command
 
@@ -78,7 +79,7 @@ def _row(line: Line, found: Mapping[int, Path]) -> ResultRow:
         tuple(hardware_of(summary.environment) for summary in summaries),
         line.judged,
         tuple(RunFolder(folder).experiment().runtime.precision for folder in found.values()),
-        tuple(_forgotten(summary) for summary in summaries) if line.preset == "printed" else (),
+        tuple(_forgotten(summary) for summary in summaries) if line.row.startswith((PRINTED, LOCKGATE)) else (),
     )
 
 

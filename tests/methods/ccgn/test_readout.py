@@ -154,13 +154,16 @@ def test_what_is_read_is_every_gated_layer_at_the_channels_it_can_open(learnt):
     assert learner.readout.macs == [0, (sum(inputs[:2]) + 4) * 4, (sum(inputs) + 6) * 6]
 
 
-def test_answers_are_the_heads_and_the_read_out_together(learnt):
-    """Joint: p(y|x) of the read-out times p(y|x,t) of the head. Argmax: the head of the read-out's likeliest task."""
+def test_answers_are_the_heads_the_read_out_and_the_task_classifier_together(learnt):
+    """p(y|x): the read-out's times the root of the classifier's. Joint: that times p(y|x,t) of the head. Argmax: the
+    head of the likeliest task."""
     learner, tasks = learnt
     x = torch.cat([task.test.x for task in tasks])
     with torch.no_grad():
         answers = learner.answers(x)
-        classes = learner.readout(learner.inputs_of(learner.streams(x))[2]).exp()
+        features, _, inputs = learner.inputs_of(learner.streams(x))
+        found = learner._streams.classify(features).softmax(1)  # of tasks
+        classes = learner.readout(inputs).exp() * found.repeat_interleave(2, dim=1).sqrt()
         heads = torch.cat([learner.predict(x, t).softmax(1) for t in range(3)], dim=1)
         of_task = torch.stack([classes[:, 2 * t : 2 * t + 2].sum(1) for t in range(3)], dim=1)
     product = classes * heads
@@ -197,8 +200,8 @@ def test_with_little_ridge_it_knows_the_stored_images_by_heart(learnt, monkeypat
     y = stored.y + 2 * stored.task
     with torch.no_grad():
         learner.readout.fit(learner.inputs_of(learner.streams(stored.x))[2], y, torch.arange(len(y)))
-        found = learner.answers(stored.x)["argmax"].argmax(1) // 2
-    assert (found == stored.task).float().mean() > 0.9
+        found = learner.readout(learner.inputs_of(learner.streams(stored.x))[2]).argmax(1)
+    assert (found == y).float().mean() > 0.9
 
 
 def test_while_a_task_is_learnt_the_paper_s_classifier_answers_and_the_past_does_not_move(learnt):

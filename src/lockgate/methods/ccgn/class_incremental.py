@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +27,7 @@ from lockgate.methods.ccgn.readout import IMAGES, ReadOut, read, side_by_side
 from lockgate.methods.ccgn.rehearsal import VALIDATED, Pool, Rehearsal
 from lockgate.methods.ccgn.streams import Streams
 from lockgate.methods.ccgn.targets import class_targets, first_classes
-from lockgate.methods.ccgn.task_classifier import TaskClassifier, by_task
+from lockgate.methods.ccgn.task_classifier import TaskClassifier, by_task, for_classes, together
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.methods.protocols import TaskReport
 from lockgate.training import distributed
@@ -39,6 +39,8 @@ from lockgate.types import Batch, Examples, Losses, Task
 class ClassIncremental(CCGN):
     """A gated network that finds the task by itself. Sub-classes say what it remembers."""
 
+    version: ClassVar[int] = 4
+    """4: read-out and task classifier answer together. Before that, those of CCGN."""
     class_incremental = True
     options: ClassIncrementalOptions
     memory: Memory
@@ -108,13 +110,13 @@ class ClassIncremental(CCGN):
     def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
         """As ``answers``, from what ``streams`` gave for all tasks."""
         features, logits, inputs = self.inputs_of(streams)
-        within = [part.log_softmax(1) for part in logits]  # log p(y|x,t)
+        within, sizes = [part.log_softmax(1) for part in logits], [part.shape[1] for part in logits]  # log p(y|x,t)
+        outputs = self._streams.classify(features)
+        tasks = self.task_classifier.by_task(outputs)  # log p(t|x)
+        evidence = for_classes(tasks, sizes)
         if self.readout is not None and self.readout.fitted:
-            evidence = self.readout(inputs)  # log p(y|x)
-            tasks = by_task(evidence, self.readout.outputs)
-        else:
-            tasks = self.task_classifier.by_task(self._streams.classify(features))  # log p(t|x)
-            evidence = torch.cat([tasks[:, t, None].expand_as(part) for t, part in enumerate(within)], dim=1)
+            evidence = together(self.readout(inputs), self.task_classifier.by_class(outputs, sizes))  # log p(y|x)
+            tasks = by_task(evidence, sizes)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(within)]
         joint = (evidence + torch.cat(within, dim=1)).log_softmax(1)
@@ -127,9 +129,10 @@ class ClassIncremental(CCGN):
         return features, logits, torch.cat([read, *logits], dim=1)
 
     @property
-    def task_finder(self) -> TaskClassifier | ReadOut:
-        """What answers log p(t|x) when a task has ended: the read-out, or the paper's classifier."""
-        return self.task_classifier if self.readout is None else self.readout
+    def finder_macs(self) -> list[int]:
+        """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks."""
+        own = self.task_classifier.macs
+        return own if self.readout is None else [a + b for a, b in zip(own, self.readout.macs, strict=True)]
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -55,12 +56,14 @@ class Streams:
     def columns(self) -> Tensor:
         """Which inputs of the task classifier the open channels of past streams are, (P,)."""
         device = self.network.input.mean.device
-        if self._columns is None or self._columns.device != device:
-            starts = [0, *torch.tensor(self.classifier.inputs).cumsum(0).tolist()]
-            columns = [self.open_channels(t) + starts[t] for t in range(self._tasks - 1)]
-            none = torch.empty(0, dtype=torch.int64, device=device)
-            self._columns = torch.cat([none, *columns])
-        return self._columns
+        if self._columns is not None and self._columns.device == device:
+            return self._columns
+        starts = list(itertools.accumulate(self.classifier.inputs, initial=0))
+        none = torch.empty(0, dtype=torch.int64, device=device)
+        found = torch.cat([none, *(self.open_channels(t) + starts[t] for t in range(self._tasks - 1))])
+        if not torch.compiler.is_compiling():  # what an export computes with has no values to keep
+            self._columns = found
+        return found
 
     def changed(self) -> None:
         """A task has begun, or a state was loaded: other channels may be open."""
