@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,15 @@ def test_rows_of_all_tables_meet_and_ours_come_last() -> None:
     assert lines[2] == "| HAT | 0.9100 ± 0.0141 (2) |  | 0.9900 (1) |  |"
     assert lines[5] == "| Lockgate | 0.9500 (1) | not run |  |  |"
     assert "episodic.svg" not in text
-    assert "episodic.svg" in overview(results(d={"HAT": (0.9,)}))
+
+
+def test_the_figure_is_shown_once_a_line_can_be_drawn() -> None:
+    found = results(d={"ER": (0.9,)})
+    assert "episodic.svg" not in overview(found)
+    episodic = next(result for result in found if result.name == "episodic")
+    row = replace(episodic.rows[0], numbers={**episodic.rows[0].numbers, "C = 1000": Number(None, {0: 0.95})})
+    others = [result for result in found if result is not episodic]
+    assert "episodic.svg" in overview([*others, replace(episodic, rows=(row,))])
 
 
 def test_where_nothing_was_run_it_says_so() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lockgate.errors import LockgateError
 from lockgate.reproduction.cells import ours
-from lockgate.reproduction.results import AVERAGE, Number, Result
+from lockgate.reproduction.results import AVERAGE, Number, Result, ResultRow
 from lockgate.reproduction.tables_and_figures import digits
 from lockgate.runs.directory import write_atomically
 
@@ -42,8 +42,13 @@ def overview(results: Sequence[Result]) -> str:
     names = [*(name for name in cells if not name.startswith(LAST)), *(name for name in cells if name.startswith(LAST))]
     lines = [f"| | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
     lines += [f"| {name} | {' | '.join(_cell(cells[name], title) for title in COLUMNS)} |" for name in names]
-    drawn = any(row.run for row in by_name["episodic"].of("mnist"))
+    drawn = any(_sizes(row) > 1 for row in by_name["episodic"].of("mnist"))  # a line needs two points
     return "\n".join([*lines, *(["", FIGURE] if drawn else [])])
+
+
+def _sizes(row: ResultRow) -> int:
+    """Of how many sizes of the memory a row has a number."""
+    return sum(number.mean is not None for number in row.numbers.values())
 
 
 def _cell(row: Mapping[str, Number], title: str) -> str:
