@@ -118,7 +118,8 @@ def grow(folder: Path, tasks: int, kills: int, undos: int, seed: int, say: Calla
             if not learn(model, images, task == 0) or bits(model) != learnt:
                 found.changed.append(f"task {task} learnt again")
         found.sizes.append(inspect_model(model)["bytes"]["network"])
-        say(f"task {task + 1}/{tasks}: {found.sizes[-1]:,} bytes, {seconds:.1f} s")
+        seen = f"{found.kills} kills, {found.undos} undos, not as it should be: {found.changed or 'nothing'}"
+        say(f"task {task + 1}/{tasks}: {found.sizes[-1]:,} bytes, {seconds:.1f} s; {seen}")
     verdict = audit_run(model)
     found.audit, found.ok = verdict.text(), verdict.ok and len(inspect_model(model)["tasks"]) == tasks
     return found

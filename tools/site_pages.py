@@ -26,6 +26,7 @@ MADE = {
     "REPRODUCTION.md": "reproduction.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     **{f"examples/{path.name}": f"examples/{path.stem}.md" for path in sorted((TOP / "examples").glob("*.py"))},
     **{f"notebooks/{path.name}": f"notebooks/{path.stem}.md" for path in sorted((TOP / "notebooks").glob("*.ipynb"))},
 }

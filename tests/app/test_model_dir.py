@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -297,3 +298,18 @@ def test_the_description_of_a_model_is_plain_yaml(two: Path) -> None:
     described = yaml.safe_load((two / "model.yaml").read_text())
     assert described["data"]["image_size"] == 8
     assert described["runtime"]["threads"] == 1  # as it was made with: bits depend on it
+
+
+def test_opening_a_model_and_inspecting_it_verify_each_file_once(two: Path) -> None:
+    """Seen from below: what Python opens, checksums among it; safetensors maps the files it loads by itself."""
+    opened: list[str] = []
+    watching = True
+    sys.addaudithook(lambda event, given: opened.append(str(given[0])) if watching and event == "open" else None)
+    try:
+        for use in (open_trained, inspect_model):
+            opened.clear()
+            use(two)
+            for name in ("learner.safetensors", "probes.safetensors"):
+                assert sum(path.endswith(name) and str(two) in path for path in opened) == 1, (use, name)
+    finally:
+        watching = False

@@ -16,7 +16,7 @@ from tests.support.folders import images, write
 
 from lockgate import ContinualClassifier
 from lockgate.errors import ConfigError
-from lockgate.runs import checkpoint
+from lockgate.runs import checkpoint, process
 from lockgate.runs.log import read_records
 
 Command = Callable[..., tuple[int, str, str]]
@@ -55,6 +55,16 @@ def test_testing_can_be_limited_and_says_on_what_it_was(
     code, _, err = command(*words[:-2], "--eval.images=3", "--scenario.evaluate=held_out")
     assert code == 2
     assert "'eval.images' limits test images" in err
+
+
+def test_testing_on_many_images_is_announced_with_the_way_to_shorten_it(
+    command: Command, tmp_path: Path, tiny_flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "MANY_TESTS", 1)
+    code, _, err = command("run", *tiny_flags, "--method=finetune", "--eval.images=3", f"--out={tmp_path / 'run'}")
+    assert code == 0
+    assert "testing on 3 images (--eval.images N: on fewer)" in err
+    assert "testing on 6 images" in err, "of two tasks"
 
 
 @pytest.mark.parametrize(("method", "refused"), [("ccgn", True), ("hat", True), ("ccgn-episodic", False)])

@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from tests.support.folders import images, teach, write
 
 from lockgate import ContinualClassifier
 from lockgate.app.predict import look, sources
-from lockgate.app.trained import WORTH_COMPILING, open_trained
+from lockgate.app.trained import FEWEST, WORTH_COMPILING, open_trained
+from lockgate.inference.compile import compile_learner
+from lockgate.types import Examples
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -116,6 +119,20 @@ def test_both_forms_agree_and_the_exact_one_never_changes(tmp_path: Path) -> Non
     again = ContinualClassifier.load(tmp_path / "model")
     assert np.array_equal(again.predict_proba(x, "pets", exact=True)[:, :2], before)
     assert np.array_equal(again.predict(x), again.predict(x, exact=True))
+
+
+def test_probes_show_the_compiled_form_which_filters_are_seldom_needed(tmp_path: Path) -> None:
+    write(tmp_path / "pets", dict.fromkeys(("cat", "dog"), 80))
+    teach(tmp_path / "model", tmp_path / "pets", probes=FEWEST)
+    trained = open_trained(tmp_path / "model")
+    assert sum(map(len, trained.tests)) >= FEWEST
+    x, probes = torch.from_numpy(images("cat", 40, 5))[:, None], torch.cat([kept.x for kept in trained.tests])
+    shown = compile_learner(trained.learner, probes).predict(x, 0)
+    assert trained.compiled is not None
+    assert torch.equal(trained.compiled.predict(x, 0), shown)
+    assert torch.allclose(trained.probabilities(x, 0), trained.probabilities(x, 0, "compiled"), atol=1e-5)
+    few = replace(trained, find_tests=lambda: tuple(Examples(k.x[:1], k.y[:1], k.task[:1]) for k in trained.tests))
+    assert few.compiled is not None, "too few to say what is seldom: compiled without them"
 
 
 def test_few_images_and_methods_without_a_compiled_form_are_asked_as_they_are(taught: Path) -> None:

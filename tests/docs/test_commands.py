@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.pages import PAGES, TOP, commands, name
+from tests.support.pages import PAGES, TOP, blocks, commands, name, save
 
 from lockgate.cli import flags
 from lockgate.cli.main import _parser, main
@@ -43,6 +43,9 @@ def test_settings_of_every_run_are_valid(
     monkeypatch.chdir(tmp_path)
     for example in (TOP / "examples").glob("*.py"):
         shutil.copy(example, tmp_path)
+    for page in PAGES:
+        for _, block in blocks(page, "python"):
+            save(block)
     runs = [words for _, words in _shown() if words[0] == "run" and len(words) > 1]
     whole = [words for words in runs if not any(map(_is_placeholder, words)) and "folder" not in words]
     assert len(whole) > 15

@@ -42,6 +42,15 @@ def test_every_method_is_in_the_table_of_methods() -> None:
     assert [method for method in METHODS if f"`{method}`" not in text] == []
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.parent.name == "methods" and page.stem != "index"], ids=name
+)
+def test_every_page_of_a_method_has_an_equation_and_how_to_replicate_it(page: Path) -> None:
+    text, _, replicate = page.read_text().partition("\n## To replicate\n")
+    assert re.search(r"`[^`]*(=|<-|argm|minimise|E\[)[^`]*`", text), "an equation"
+    assert "lockgate run " in replicate
+
+
 def test_the_glossary_is_in_order_and_has_the_words_of_the_drawing_and_of_the_readme() -> None:
     rows = re.findall(r"^\| ([^|]+) \| [^|]", (TOP / "docs/glossary.md").read_text(), re.M)[1:]
     assert [row.lower().strip("`") for row in rows] == sorted(row.lower().strip("`") for row in rows)
@@ -56,7 +65,7 @@ def test_every_page_that_is_put_into_an_order_is_there() -> None:
     text = (TOP / "mkdocs.yml").read_text()
     nav = yaml.safe_load(text)["nav"]
     listed = [page for entry in nav if isinstance(entry, dict) for pages in entry.values() for page in pages]
-    made = {"reproduction.md", "changelog.md", "contributing.md"}
+    made = {"reproduction.md", "changelog.md", "contributing.md", "security.md"}
     assert [page for page in listed if page not in made and not (TOP / "docs" / page).is_file()] == []
 
 

@@ -19,6 +19,12 @@ LESS = '"epochs": 1, "scenario": {"per_class": 12}, "model": {"width": 8}'
 MORE: dict[str, dict[str, str]] = {
     "README.md": {},
     "docs/quickstart.md": {"run --dataset digits": f"run --dataset digits{SMALL}", RUN: f"{RUN[:-1]}, {LESS}}}"},
+    "docs/first_ten_minutes.md": {
+        "run --dataset digits": f"run --dataset digits{SMALL}",
+        "range(100)": "range(12)",
+        "/42.png": "/2.png",
+        "--epochs 8": "--epochs 1 --width 8",
+    },
     "docs/sparse.md": {},
     "docs/sklearn.md": {"epochs=10": "epochs=1, width=8"},
     "docs/own.md": {},
@@ -72,6 +78,16 @@ def test_quickstart_does_what_it_says(log: dict[str, list[tuple[str, str]]]) -> 
     (python,) = printed(done, "import lockgate")
     assert "'event': 'task'" in python
     assert "audit passed" in python
+
+
+def test_the_first_ten_minutes_end_in_a_table(log: dict[str, list[tuple[str, str]]]) -> None:
+    done = log["docs/first_ten_minutes.md"]
+    assert [said.startswith("audit passed") for said in printed(done, "lockgate audit")] == [True, True]
+    assert len(printed(done, "lockgate predict")[0].splitlines()) == 3
+    typed, said = done[-1]
+    assert "pandas" in typed
+    assert said.splitlines()[0].split() == ["accuracy,", "task", "given", "forgetting", "seconds"]
+    assert [line.split()[0] for line in said.splitlines()[1:3]] == ["demo", "near"]
 
 
 def test_every_other_page_came_to_its_end(log: dict[str, list[tuple[str, str]]]) -> None:

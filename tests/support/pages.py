@@ -44,7 +44,8 @@ def commands(page: Path) -> Iterator[list[str]]:
 def follow(page: Path, names: dict[str, Any], more: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
     """Do what a page says, in the current folder: what was typed, with what was printed.
 
-    ``more`` replaces parts of the text, each of which must be there: a reader's images are more than a test's.
+    ``more`` replaces parts of the text, each of which must be there: a reader's images are more than a test's. Python
+    that begins with the name of a file, ``# own.py``, is saved there too, as the page tells its reader.
     """
     log = []
     absent = [part for part in more or {} if part not in page.read_text()]
@@ -52,12 +53,20 @@ def follow(page: Path, names: dict[str, Any], more: Mapping[str, str] | None = N
     for kind, block in blocks(page, "python", "sh"):
         for part, smaller in (more or {}).items():
             block = block.replace(part, smaller)
+        if kind == "python":
+            save(block)
         for typed in [block] if kind == "python" else block.splitlines():
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 exec(compile(typed, name(page), "exec"), names) if kind == "python" else shell(typed)
             log.append((typed, printed.getvalue()))
     return log
+
+
+def save(block: str) -> None:
+    """Write Python that begins with the name of a file to that file, in the current folder."""
+    if named := re.match(r"# (\w+\.py)\n", block):
+        Path(named[1]).write_text(block)
 
 
 def shell(line: str) -> None:

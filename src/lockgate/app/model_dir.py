@@ -120,7 +120,9 @@ class Model:
 
     def probes(self) -> list[tuple[tuple[str, ...], Examples]]:
         """For every task, the names of its classes and its probes."""
-        state = self.end.tensors("probes") or {}
+        state = self.end.tensors("probes")
+        if state is None:
+            raise CheckpointError(f"{self.end.path} is gone, or its probes are; another process may have replaced it.")
         parts = (Examples(*(state[f"{t}.{part}"] for part in PARTS)) for t in range(len(self.tasks)))
         return [(task.classes, kept) for task, kept in zip(self.tasks, parts, strict=True)]
 

@@ -70,7 +70,8 @@ def look(
 
 
 def _look(trained: Trained, some: Sequence[Source], task: int | None, top: int, form: Form) -> Iterator[Prediction]:
-    read = [_read(source, trained.preprocessing) for source in some]
+    wanted = trained.preprocessing
+    read = [_read(source, wanted) for source in some]
     good = [image for image in read if not isinstance(image, DataError)]
     answers = iter(trained.ask(torch.from_numpy(np.stack(good)), task, top, form) if good else [])
     for source, image in zip(some, read, strict=True):
@@ -81,10 +82,10 @@ def _look(trained: Trained, some: Sequence[Source], task: int | None, top: int, 
 
 
 def _read(source: Source, wanted: Preprocessing) -> Pixels | DataError:
-    if isinstance(source, Path) and not source.exists():
-        return DataError(f"There is no file {source}. Look at its path.")
     if isinstance(source, Path):
-        return try_image(source, wanted)
+        found = try_image(source, wanted)
+        missing = isinstance(found, DataError) and not source.exists()  # asked only now: most files are there
+        return DataError(f"There is no file {source}. Look at its path.") if missing else found
     try:
         return decode_image(source.data, "What came from standard input", wanted)
     except DataError as error:

@@ -14,7 +14,7 @@ from torch import Tensor
 from lockgate.app.model_dir import Model, is_model, read_model, require_trained
 from lockgate.config import DataConfig
 from lockgate.data.preprocessing import Preprocessing
-from lockgate.errors import LockgateError, UnknownNameError
+from lockgate.errors import CheckpointError, LockgateError, UnknownNameError
 from lockgate.inference.compile import Compiled, compile_learner
 from lockgate.methods.base import Method
 from lockgate.registry import near_matches
@@ -30,6 +30,9 @@ Form = Literal["exact", "compiled"]
 and agrees with it up to rounding."""
 WORTH_COMPILING = 32
 """Images from which on compiling pays: it takes as long as about so many answers."""
+
+FEWEST = 16
+"""Probes from which on they show which filters are seldom needed."""
 
 
 class Answer(NamedTuple):
@@ -56,6 +59,8 @@ class Trained:
     find_tests: Callable[[], tuple[Examples, ...]]
     data: DataConfig = field(default_factory=DataConfig)
     """How pictures became what it learnt from."""
+    keeps_tests: bool = False
+    """Whether its test images are kept beside it, as the probes of a model are: then looking at them is cheap."""
 
     @functools.cached_property
     def tests(self) -> tuple[Examples, ...]:
@@ -102,12 +107,23 @@ class Trained:
     def compiled(self) -> Compiled | None:
         """The learner compiled to what it can open: the same classes, up to rounding, in less time; None: it cannot be.
 
-        What is promised never to change by a bit are the learner's own answers.
+        Probes of all tasks, where there are some, show which filters are seldom needed. What is promised never to
+        change by a bit are the learner's own answers.
         """
         try:
-            return compile_learner(self.learner)
+            return compile_learner(self.learner, self._sample())
         except LockgateError:
             return None
+
+    def _sample(self) -> Tensor | None:
+        """Images like those to come; None: too few are at hand, or still there, to say what is seldom."""
+        if not self.keeps_tests:
+            return None
+        try:
+            kept = self.tests
+        except CheckpointError:  # the folder is gone; what is in memory still answers
+            return None
+        return torch.cat([examples.x for examples in kept]) if sum(map(len, kept)) >= FEWEST else None
 
     def form_for(self, images: int) -> Form:
         """The form that answers ``images`` sooner: to compile takes as long as some answers do."""
@@ -172,5 +188,10 @@ def trained_model(model: Model) -> Trained:
     prepare_process(model.experiment)
     names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
     return Trained(
-        model.learner(), names, classes, lambda: tuple(task.test for task in model.probed()), model.experiment.data
+        model.learner(),
+        names,
+        classes,
+        lambda: tuple(task.test for task in model.probed()),
+        model.experiment.data,
+        keeps_tests=True,
     )

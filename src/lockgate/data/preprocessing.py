@@ -110,7 +110,7 @@ def opaque(image: Image.Image, background: int) -> Image.Image:
 
 
 def _stretched(image: Image.Image, size: int) -> Image.Image:
-    return image.resize((size, size), Image.Resampling.BOX)
+    return image if image.size == (size, size) else image.resize((size, size), Image.Resampling.BOX)
 
 
 def _cropped(image: Image.Image, size: int) -> Image.Image:

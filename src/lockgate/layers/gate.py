@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.layers.gumbel import hard_gate
+from lockgate.layers.init import Linear
 from lockgate.training import distributed
 
 HIDDEN = 16
@@ -44,9 +45,9 @@ class ChannelGate(nn.Module):
 
     def __init__(self, c_in: int, c_out: int, hidden: int = HIDDEN, open_bias: float = OPEN_BIAS) -> None:
         super().__init__()
-        self.squeeze = nn.Linear(c_in, hidden)
+        self.squeeze = Linear(c_in, hidden)
         self.norm = GateNorm(hidden)
-        self.excite = nn.Linear(hidden, c_out)
+        self.excite = Linear(hidden, c_out)
         nn.init.constant_(self.excite.bias, open_bias)
         self.noisy = True
         """Whether training adds noise before the threshold."""

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 from torch import Tensor, nn
 
 Init = Literal["he", "torch"]
+_draws = contextvars.ContextVar("draws", default=True)
+
+
+@contextlib.contextmanager
+def left_empty() -> Iterator[None]:
+    """Inside, nothing is drawn: every value is about to be loaded, and drawing it first takes longer than loading."""
+    before = _draws.set(False)
+    try:
+        yield
+    finally:
+        _draws.reset(before)
+
+
+class Linear(nn.Linear):
+    """``nn.Linear``, of which there are several for each task."""
+
+    def reset_parameters(self) -> None:
+        """Draw new values, as torch does."""
+        if _draws.get():
+            super().reset_parameters()
 
 
 def he_deviation(fan: float, last: bool = False) -> float:
@@ -20,6 +43,8 @@ def he_deviation(fan: float, last: bool = False) -> float:
 
 def initialise(weight: Tensor, bias: Tensor | None, init: Init) -> None:
     """Fill a convolution's or a linear map's weight (c_out, c_in, ...) and bias in place."""
+    if not _draws.get():
+        return
     if init == "he":
         nn.init.kaiming_normal_(weight, nonlinearity="relu")
         if bias is not None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
 from lockgate.config import AugmentConfig
-from lockgate.layers.init import Init
+from lockgate.layers.init import Init, Linear
 from lockgate.layers.norm import SharedNorm
 from lockgate.layers.plain import LayerFactory, PlainConv2d, PlainLinear
 from lockgate.memory.base import Memory
@@ -107,7 +107,7 @@ class MultiHeadNetwork(TrainableModule):
         self.widths.append(self.backbone.widths())
         self.backbone.add_task()
         self.heads.requires_grad_(False)
-        self.heads.append(nn.Linear(self.backbone.features, classes))
+        self.heads.append(Linear(self.backbone.features, classes))
 
     def logits(self, x: Tensor, task: int) -> Tensor:
         """Logits (B, classes) of one task's head on its stream."""

@@ -11,6 +11,7 @@ import torch
 
 from lockgate.config import Experiment
 from lockgate.errors import CheckpointError
+from lockgate.layers.init import left_empty
 from lockgate.layers.per_task import load_live_state
 from lockgate.methods.base import Method
 from lockgate.runs import checkpoint
@@ -113,7 +114,7 @@ def end_before(point: Checkpoint) -> Checkpoint | None:
 
 def load_end(learner: Method, point: Checkpoint, experiment: Experiment) -> None:
     """Make a fresh learner what it was at the end of a task."""
-    with torch.random.fork_rng(devices=[]):  # new modules are initialised, then overwritten
+    with torch.random.fork_rng(devices=[]), left_empty():  # whatever a module draws all the same is overwritten
         learner.rebuild(upgraded_structure(point.manifest()["meta"]["structure"], learner.backbone.widths()))
     _load(learner.load_state_dict, point)
     place(learner, experiment, torch.device("cpu"))

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lockgate.layers.init import Linear
+
 HIDDEN = 64
 TRUST = 0.5
 """What the logarithm of the classifier's answer counts beside that of a read-out."""
@@ -31,7 +33,7 @@ class TaskClassifier(nn.Module):
         """Inputs for one more stream, outputs for one more task."""
         self.inputs.append(features)
         self.outputs.append(outputs)
-        squeeze, out = nn.Linear(sum(self.inputs), self.hidden), nn.Linear(self.hidden, sum(self.outputs))
+        squeeze, out = Linear(sum(self.inputs), self.hidden), Linear(self.hidden, sum(self.outputs))
         first = len(self.inputs) == 1
         self.squeeze = squeeze if first else _grown(self.squeeze, squeeze)
         self.out = out if first else _grown(self.out, out)
