@@ -73,6 +73,19 @@ def test_ahead_at_every_size_is_lost_by_one_size():
     )
 
 
+def test_a_size_or_a_rival_that_was_not_run_is_said():
+    ours, rand, agem = (
+        row("mnist", OURS, C500=0.9),
+        row("mnist", "iCaRL-rand", C500=0.7),
+        row("mnist", "A-GEM", C500=0.2),
+    )
+    mean = row("mnist", "iCaRL-mean", C500=0.8)
+    assert verdict(AHEAD, table("episodic", ours, rand, agem, mean), OURS).startswith(
+        "**holds**: mnist by +10.0 points"
+    )
+    assert verdict(AHEAD, table("episodic", ours, mean), OURS).startswith("**holds as far as run**: mnist by +10.0")
+
+
 def test_generators_against_dgm_and_stored_images():
     tables = table("generative", row("mnist", OURS, accuracy=0.5), row("mnist", "DGMa", accuracy=0.9))
     assert verdict(DGM, tables, OURS) == "not run here"  # the paper claims nothing of MNIST

@@ -25,6 +25,8 @@ class Finding:
     group: str
     holds: bool
     numbers: str
+    whole: bool = True
+    """Whether all that the claim speaks of in this group was run."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ def verdict(claim: Claim, tables: Mapping[str, Result], side: str) -> str:
     if not found:
         return "not run here"
     held = sum(finding.holds for finding in found)
-    word = "**holds**" if held == len(found) else "**does not hold**" if not held else "**in part**"
+    so_far = "" if all(finding.whole for finding in found) else " as far as run"
+    word = f"**holds{so_far}**" if held == len(found) else "**does not hold**" if not held else "**in part**"
     told = (f"{finding.group} {finding.numbers}{'' if finding.holds else ' (no)'}" for finding in found)
     return f"{word}: {'; '.join(told)}"
 
@@ -112,10 +115,11 @@ def _regularisers_fall_behind(result: Result, side: str) -> Iterator[Finding]:
 def _ahead_at_every_size(result: Result, side: str) -> Iterator[Finding]:
     rivals = ("iCaRL-rand", "iCaRL-mean", "A-GEM")
     for group in result.groups:
-        leads = []
+        leads, whole = [], True
         for column in result.columns(group):
             ours = _mean(_row(result, group, side), column)
             theirs = [mean for name in rivals if (mean := _mean(_row(result, group, name), column)) is not None]
+            whole &= ours is not None and len(theirs) == len(rivals)
             if ours is not None and theirs:
                 leads.append((ours - max(theirs), column))
         if leads:
@@ -123,7 +127,7 @@ def _ahead_at_every_size(result: Result, side: str) -> Iterator[Finding]:
             told = (
                 f"by {100 * least:+.1f} points at least ({column}; {len(leads)} of {len(result.columns(group))} sizes)"
             )
-            yield Finding(group, least > 0, told)
+            yield Finding(group, least > 0, told, whole)
 
 
 def _ahead_of_dgm(result: Result, side: str) -> Iterator[Finding]:

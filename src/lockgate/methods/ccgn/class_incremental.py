@@ -131,8 +131,8 @@ class ClassIncremental(CCGN):
     @property
     def finder_macs(self) -> list[int]:
         """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks."""
-        own = self.task_classifier.macs
-        return own if self.readout is None else [a + b for a, b in zip(own, self.readout.macs, strict=True)]
+        read = [] if self.readout is None else self.readout.macs  # not yet of a task that is being learnt
+        return [cost + sum(read[t : t + 1]) for t, cost in enumerate(self.task_classifier.macs)]
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 
