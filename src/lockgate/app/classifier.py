@@ -18,7 +18,7 @@ from lockgate.app.learn import PROBES, learn
 from lockgate.app.model_dir import is_model
 from lockgate.app.open_model import OpenModel
 from lockgate.app.undo import undo
-from lockgate.app.user_settings import AugmentKind, MemoryKind, UserSettings
+from lockgate.app.user_settings import AugmentKind, MemoryKind, UserSettings, settings_of
 from lockgate.data.task_images import ArrayImages, as_pixels, fitted
 from lockgate.errors import ConfigError, DataError, RunFolderError
 from lockgate.scenario.inputs import Images, Labels, as_array, labelled
@@ -127,21 +127,7 @@ class ContinualClassifier(Estimator):
         return removed
 
     def _settings(self) -> UserSettings:
-        return UserSettings(
-            memory=self.memory,
-            size=self.size,
-            backbone=self.backbone,
-            width=self.width,
-            keep=self.keep,
-            seed=self.seed,
-            options={} if self.options is None else self.options,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            device=self.device,
-            lr=self.lr,
-            patience=self.patience,
-            augment=self.augment,
-        )
+        return settings_of(self, {} if self.options is None else self.options)
 
     # -- what it knows -----------------------------------------------------------------------------------------------
 

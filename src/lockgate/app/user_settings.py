@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from lockgate.errors import ConfigError
@@ -32,6 +32,12 @@ class UserSettings:
     lr: float | None = None
     patience: int | None = None
     augment: AugmentKind | None = None
+
+
+def settings_of(given: object, options: Mapping[str, Any]) -> UserSettings:
+    """The settings that ``given`` has as attributes of these names: what the command line, or a constructor, took."""
+    named = (setting.name for setting in fields(UserSettings) if setting.name != "options")
+    return UserSettings(options=options, **{name: getattr(given, name) for name in named})
 
 
 OF_A_TASK = ("epochs", "batch_size", "device", "lr", "patience", "augment")

@@ -106,23 +106,9 @@ def _learn(parsed: argparse.Namespace) -> int:
     from lockgate.app.formatting import task_text
     from lockgate.app.inspect import inspect_model
     from lockgate.app.learn import PROBES, learn, refuse_repeated
-    from lockgate.app.user_settings import UserSettings
+    from lockgate.app.user_settings import settings_of
 
-    settings = UserSettings(
-        memory=parsed.memory,
-        size=parsed.size,
-        backbone=parsed.backbone,
-        width=parsed.width,
-        keep=parsed.keep,
-        seed=parsed.seed,
-        options=flags.option_values(parsed.options),
-        epochs=parsed.epochs,
-        batch_size=parsed.batch_size,
-        device=parsed.device,
-        lr=parsed.lr,
-        patience=parsed.patience,
-        augment=parsed.augment,
-    )
+    settings = settings_of(parsed, flags.option_values(parsed.options))
     tasks = _tasks(parsed)
     refuse_repeated(tasks)  # before hours of work
     say, probes, found = log(parsed), getattr(parsed, "probes", PROBES), []
