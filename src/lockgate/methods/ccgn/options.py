@@ -60,9 +60,9 @@ class ClassIncrementalOptions(CCGNOptions):
 
     readout: Literal["mlp", "ridge"] = option(
         "ridge",
-        "What finds the task: the paper's task classifier, an MLP on the last features; or a ridge regression on all "
-        "gated layers, in closed form after each task (the MLP is then trained for what it does to the streams, and a "
-        "memory keeps held-out images, as many of each class).",
+        "What finds the task: the paper's task classifier, an MLP on the last features; or that and a ridge regression "
+        "on all gated layers, in closed form after each task, their answers multiplied (a memory then keeps held-out "
+        "images, as many of each class).",
     )
     hidden: int = option(64, "Hidden units of the task classifier. Paper: 64.", ge=1)
     inference: Literal["argmax", "joint"] = option(
