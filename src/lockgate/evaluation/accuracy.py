@@ -87,7 +87,7 @@ def without_task(learner: Method, tasks: Sequence[Task], features: StreamFeature
             part = slice(start, start + size)
             x, y, _ = task.test.batch(part)
             if known and isinstance(learner, ParallelStreams):
-                answers = learner.answers_from([stream[part].to(device) for stream in known])
+                answers = learner.answers_from([stream[part].to(device) for stream in known], x.to(device))
             else:
                 answers = answers_of(learner, x.to(device))
             for index, (kind, scores) in enumerate(answers.items()):

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lockgate.backbones.foreign import ForeignBackbone
 from lockgate.evaluation.given_macs import given_macs
+from lockgate.layers.cost import per_pair
 from lockgate.layers.gated import Gated
 from lockgate.methods.base import Method
 from lockgate.methods.protocols import FindsTask
@@ -59,7 +60,7 @@ def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor
     images = len(x)
     c_out = layer.width if gate is None else gate.shape[1]
     c_in = layer.gate(task).squeeze.in_features if isinstance(layer, Gated) else x.shape[1]  # x may hold open ones only
-    per_pair = _per_pair(layer, x)  # multiply-accumulates for one input and one output channel
+    pair = per_pair(layer, x)
     open_in = torch.full((images,), c_in, dtype=torch.float64) if source is None else source.sum(1).cpu().double()
     open_out = torch.full((images,), c_out, dtype=torch.float64) if gate is None else gate.sum(1).cpu().double()
     gates = 0.0
@@ -69,21 +70,12 @@ def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor
         gates += images * network.squeeze.out_features * int(network.seal.sum())
     return LayerMacs(
         name,
-        dense=images * per_pair * c_in * c_out,
-        dense_paper=images * per_pair * c_out,
-        open=float((open_in * open_out).sum()) * per_pair,
-        open_paper=float(open_out.sum()) * per_pair,
+        dense=images * pair * c_in * c_out,
+        dense_paper=images * pair * c_out,
+        open=float((open_in * open_out).sum()) * pair,
+        open_paper=float(open_out.sum()) * pair,
         gates=gates,
     )
-
-
-def _per_pair(layer: nn.Module, x: Tensor) -> int:
-    if x.dim() == 2:
-        return 1
-    conv: Any = layer
-    k, s, p = (v[0] if isinstance(v, tuple) else v for v in (conv.kernel_size, conv.stride, conv.padding))
-    height, width = ((side + 2 * p - k) // s + 1 for side in x.shape[2:])
-    return int(k * k * height * width)
 
 
 def task_macs(learner: Method, x: Tensor, task: int) -> dict[str, float]:
@@ -136,7 +128,7 @@ def macs_by_stage(learner: Method, tasks: Sequence[Task]) -> dict[str, list[floa
         own = [cost[i][i] for i in range(len(tasks))]
         found[f"task_incremental{suffix}"] = [_mean(own[:n], sizes) for n in range(1, len(tasks) + 1)]
         if isinstance(learner, FindsTask):
-            finder = learner.finder_macs if not suffix else [0] * len(tasks)  # the paper: convolutions
+            finder = learner.finder_macs_paper if suffix else learner.finder_macs
             found[f"class_incremental{suffix}"] = [
                 _mean([sum(row[i] for row in cost[:n]) for i in range(n)], sizes) + finder[n - 1]
                 for n in range(1, len(tasks) + 1)

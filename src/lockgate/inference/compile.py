@@ -11,10 +11,12 @@ for the mean, and the standard deviation is folded into the first layer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from lockgate.backbones.base import Backbone
 from lockgate.backbones.foreign import ForeignBackbone
 from lockgate.errors import LockgateError
 from lockgate.evaluation.accuracy import inference_of
@@ -27,7 +29,9 @@ from lockgate.inference.reading import Reader, Reading, Weights, fused_weights
 from lockgate.layers.plain import PlainConv2d, PlainLinear
 from lockgate.methods.base import Method
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
+from lockgate.methods.ccgn.companion import Companion, beside
 from lockgate.methods.ccgn.method import CCGN
+from lockgate.methods.ccgn.task_classifier import by_task
 from lockgate.methods.network import Standardise
 from lockgate.methods.protocols import SeveralAnswers
 from lockgate.methods.single_head import SingleHead
@@ -60,7 +64,7 @@ class Centre(nn.Module):
 class OneTask(nn.Module):
     """Images to the logits of one task's classes."""
 
-    def __init__(self, centre: Centre, stream: CompactStream, head: nn.Linear) -> None:
+    def __init__(self, centre: nn.Module, stream: CompactStream, head: nn.Linear) -> None:
         super().__init__()
         self.centre, self.stream, self.head = centre, stream, head
 
@@ -92,6 +96,9 @@ class AllTasks(nn.Module):
         self.classes = SideBySide([head.out_features for head in heads])
         self.inference = learner.inference
         self.finder = make_finder(learner)
+        self.sizes = [head.out_features for head in heads]
+        beside_them = learner.companion if len(heads) > 1 else None
+        self.companion = None if beside_them is None else _companion(beside_them, centre)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to (B, classes seen)."""
@@ -108,6 +115,9 @@ class AllTasks(nn.Module):
             scores = None if parts[0][1] is None else torch.stack([part for _, part in parts]).sum(0)
         logits = self.heads(self.sides.stack(pooled))  # (tasks, B, classes)
         tasks, evidence = self.finder(pooled, scores, self.classes.unstack(logits))
+        if self.companion is not None:
+            evidence = beside(evidence, self.companion(x))
+            tasks = by_task(evidence, self.sizes)
         within = logits.log_softmax(2)
         each = torch.arange(len(self.streams), device=x.device)[:, None]
         other = tasks.argmax(1) != each  # (tasks, B)
@@ -173,7 +183,7 @@ def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:
     tasks = range(len(learner.heads))
     weights = read_weights(learner)
     streams = [make_stream(learner, t, centre.scale, images, weights[t]) for t in tasks]
-    heads = [cut_inputs(_head(learner, t), sealed(learner, t)[-1]) for t in tasks]
+    heads = [cut_inputs(cast(nn.Linear, learner.heads[t]), sealed(learner, t)[-1]) for t in tasks]
     own = [OneTask(centre, stream, head) for stream, head in zip(streams, heads, strict=True)]
     together = AllTasks(learner, centre, streams, heads, weights) if isinstance(learner, ClassIncremental) else None
     return Compiled(own, together, inference_of(learner))
@@ -186,20 +196,27 @@ def _fused(streams: list[CompactStream], weights: list[Weights | None]) -> Reade
 
 
 def _dense(learner: Method, centre: Centre) -> Compiled:
-    keep = [torch.arange(width, device=centre.mean.device) for width in learner.backbone.widths()]
-    plain = Reader(compact(learner.backbone, 0, keep, centre.scale), None)
-    stream = CompactStream(plain, filled(len(keep[-1])))
-    heads = [cut_inputs(_head(learner, t), keep[-1]) for t in range(len(learner.heads))]
-    every = linear(torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads]))
-    return Compiled(
-        [OneTask(centre, stream, head) for head in heads], OneTask(centre, stream, every), inference_of(learner)
-    )
+    stream, heads = _plain(learner.backbone, learner.heads, centre)
+    every = OneTask(centre, stream, _as_one(heads))
+    return Compiled([OneTask(centre, stream, head) for head in heads], every, inference_of(learner))
 
 
-def _head(learner: Method, task: int) -> nn.Linear:
-    head = learner.heads[task]
-    assert isinstance(head, nn.Linear)
-    return head
+def _companion(companion: Companion, centre: Centre) -> nn.Module:
+    """Centred images to logits (B, classes seen)."""
+    stream, heads = _plain(companion.backbone, companion.heads, centre)
+    return OneTask(nn.Identity(), stream, _as_one(heads))
+
+
+def _plain(backbone: Backbone, heads: nn.ModuleList, centre: Centre) -> tuple[CompactStream, list[nn.Linear]]:
+    """A network without gates with BatchNorm folded, and its heads."""
+    keep = [torch.arange(width, device=centre.mean.device) for width in backbone.widths()]
+    stream = CompactStream(Reader(compact(backbone, 0, keep, centre.scale), None), filled(len(keep[-1])))
+    return stream, [cut_inputs(cast(nn.Linear, head), keep[-1]) for head in heads]
+
+
+def _as_one(heads: list[nn.Linear]) -> nn.Linear:
+    """Heads side by side."""
+    return linear(torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads]))
 
 
 def _require_plain(learner: Method) -> None:

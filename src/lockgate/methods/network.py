@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,8 @@ class Context:
     """How images vary while they are learnt from; the loop does it for those of the task."""
     tasks: int = 1
     """How many tasks are expected."""
+    plain_backbone: Callable[[float], Backbone] | None = None
+    """Makes a network of the same kind without gates, at a share of its width; None: it is of another make."""
 
 
 class Standardise(nn.Module):

@@ -56,8 +56,8 @@ class ParallelStreams(Protocol):
     def streams(self, x: Tensor, tasks: Sequence[int] | None = None) -> list[Tensor]:
         """Features (B, F) of the streams of ``tasks`` (all), promised not to change."""
 
-    def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
-        """As ``answers``, from what ``streams`` gave for all tasks."""
+    def answers_from(self, streams: list[Tensor], x: Tensor) -> dict[str, Tensor]:
+        """As ``answers`` for images ``x``, from what ``streams`` gave for all tasks."""
 
 
 @runtime_checkable
@@ -76,6 +76,10 @@ class FindsTask(Protocol):
     @property
     def finder_macs(self) -> list[int]:
         """Multiply-accumulates of what finds it, for an image, when there were 1, 2, ... tasks."""
+
+    @property
+    def finder_macs_paper(self) -> list[int]:
+        """The same as the paper counts: convolutions alone, without input channels."""
 
 
 @dataclass(frozen=True)

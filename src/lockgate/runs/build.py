@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 
 from lockgate.backbones import BACKBONES, OWN
 from lockgate.backbones.base import Backbone
+from lockgate.backbones.foreign import ForeignBackbone
 from lockgate.backbones.validation import make_backbone
 from lockgate.backbones.weights import UNTRAINED
 from lockgate.config import Experiment, build, gather
@@ -133,12 +134,33 @@ def build_learner(
             pair = f"method {experiment.method!r} cannot work on backbone {experiment.backbone!r}"
             raise ConfigError([f"{pair}: {problem}" for problem in problems])
         context = Context(
-            backbone, options, image_shape, experiment.model.standardise, experiment.augment, experiment.tasks
+            backbone,
+            options,
+            image_shape,
+            experiment.model.standardise,
+            experiment.augment,
+            experiment.tasks,
+            _plain_maker(experiment, image_shape, backbone, objects),
         )
         if objects.method is None and METHODS.builtin(experiment.method):
             return method(context)
         with user_code(f"Making the method {experiment.method!r}"):
             return method(context)
+
+
+def _plain_maker(
+    experiment: Experiment, image_shape: tuple[int, int, int], backbone: Backbone, objects: Objects
+) -> Callable[[float], Backbone] | None:
+    """What makes ``backbone`` again without gates, at a share of its width; None: its width is not ours to choose."""
+    if backbone.given or isinstance(backbone, ForeignBackbone) or not backbone.channels:
+        return None
+
+    def make(share: float) -> Backbone:
+        width = max(1, round(share * backbone.widths()[0]))
+        narrow = dataclasses.replace(experiment, model=dataclasses.replace(experiment.model, width=width))
+        return _build_backbone(narrow, image_shape, Method.layer_factory(experiment.model.init, None), objects)
+
+    return make
 
 
 def _build_backbone(

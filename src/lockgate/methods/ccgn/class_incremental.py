@@ -3,6 +3,7 @@
     class loss of the current head on real images of task t        log p(y|x,t)
   + task loss on a rehearsal batch, uniform over tasks 1..t        log p(t|x)
   + sparsity of the current gates                                  Eq. 5
+  + what a companion learns beside the streams, if there is one    companion.py
 
 Past streams are frozen: their features are constants, computed for a pool of rehearsal images once a task (once an
 epoch where images change) and looked up in each step. A step costs one stream, whatever the number of tasks.
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from lockgate.memory.base import Memory
 from lockgate.methods.base import Context
+from lockgate.methods.ccgn.companion import Companion, beside
 from lockgate.methods.ccgn.gating import as_in_evaluation
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.options import ClassIncrementalOptions
@@ -51,6 +53,8 @@ class ClassIncremental(CCGN):
         self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
         self.readout = ReadOut() if self.options.readout == "ridge" else None
+        self.companion: Companion | None = None
+        """A plain network that is rehearsed beside the streams, in sub-classes that have one."""
         self._streams = Streams(self, self.task_classifier)
         self.rehearsal = Rehearsal(self, self._streams, self.memory)
         self.register_load_state_dict_post_hook(lambda module, _: module._streams.changed())  # type: ignore[no-untyped-call]
@@ -73,6 +77,8 @@ class ClassIncremental(CCGN):
         losses = super().loss(batch)
         if len(self.heads) > 1:
             losses["task"] = self.task_loss(len(batch.y))
+        if self.companion is not None and self.training:  # held-out images judge the streams
+            losses["companion"] = self.companion_loss(self.companion, batch)
         return losses
 
     def end_task(self, task: Task) -> None:
@@ -105,10 +111,10 @@ class ClassIncremental(CCGN):
 
     def answers(self, x: Tensor) -> dict[str, Tensor]:
         """Log-probabilities (B, classes seen) of both kinds of inference."""
-        return self.answers_from(self.streams(x))
+        return self.answers_from(self.streams(x), x)
 
-    def answers_from(self, streams: list[Tensor]) -> dict[str, Tensor]:
-        """As ``answers``, from what ``streams`` gave for all tasks."""
+    def answers_from(self, streams: list[Tensor], x: Tensor) -> dict[str, Tensor]:
+        """As ``answers`` for images ``x``, from what ``streams`` gave for all tasks."""
         features, logits, inputs = self.inputs_of(streams)
         within, sizes = [part.log_softmax(1) for part in logits], [part.shape[1] for part in logits]  # log p(y|x,t)
         outputs = self._streams.classify(features)
@@ -116,6 +122,9 @@ class ClassIncremental(CCGN):
         evidence = for_classes(tasks, sizes)
         if self.readout is not None and self.readout.fitted:
             evidence = together(self.readout(inputs), self.task_classifier.by_class(outputs, sizes))  # log p(y|x)
+            tasks = by_task(evidence, sizes)
+        if self.companion is not None and len(self.heads) > 1:
+            evidence = beside(evidence, self.companion(self.input(x)))
             tasks = by_task(evidence, sizes)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(within)]
@@ -132,7 +141,18 @@ class ClassIncremental(CCGN):
     def finder_macs(self) -> list[int]:
         """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks."""
         read = [] if self.readout is None else self.readout.macs  # not yet of a task that is being learnt
-        return [cost + sum(read[t : t + 1]) for t, cost in enumerate(self.task_classifier.macs)]
+        more = self._companion_macs(0)
+        return [cost + sum(read[t : t + 1]) + more[t] for t, cost in enumerate(self.task_classifier.macs)]
+
+    @property
+    def finder_macs_paper(self) -> list[int]:
+        """Convolutions alone, as the paper counts: those of a companion."""
+        return self._companion_macs(1)
+
+    def _companion_macs(self, kind: int) -> list[int]:
+        """Of a companion, when there were 1, 2, ... tasks: one task need not be found."""
+        cost = 0 if self.companion is None else self.companion.macs(self.image_shape)[kind]
+        return [cost if t else 0 for t in range(len(self.heads))]
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 
@@ -144,6 +164,8 @@ class ClassIncremental(CCGN):
         self.task_classifier.requires_grad_(len(self.heads) > 1)
         if self.readout is not None:
             self.readout.add_task(classes)
+        if self.companion is not None:
+            self.companion.add_task(classes)
 
     def task_loss(self, count: int) -> Tensor:
         """- log p(t|x) of Eq. 3, on ``count`` images, uniform over tasks.
@@ -162,6 +184,16 @@ class ClassIncremental(CCGN):
             guess = self.heads[newest](current.detach()).argmax(1) + first_classes(self)[newest]
             target = torch.where(target < 0, guess, target)
         return F.cross_entropy(out, target)
+
+    def companion_loss(self, companion: Companion, batch: Batch) -> Tensor:
+        """Of the task's own images among its classes, and of as many rehearsed ones among all classes seen."""
+        if len(self.heads) == 1:
+            return self.cross_entropy(companion(self.input(batch.x)), batch.y)
+        pool = self.pool(self.options.rehearsal or len(batch.y))
+        rows = pool.rows(len(batch.y), at_random=True).to(pool.x.device)
+        new, rehearsed = companion.logits(self.input(batch.x), self.input(pool.x[rows]))
+        target = pool.y[rows] + first_classes(self).to(pool.y.device)[pool.task[rows]]
+        return self.cross_entropy(new, batch.y) + F.cross_entropy(rehearsed, target)
 
     def pool(self, count: int = 0) -> Pool:
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""

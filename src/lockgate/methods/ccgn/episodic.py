@@ -6,7 +6,9 @@ from typing import Any, ClassVar
 
 from lockgate.memory.episodic import EpisodicMemory
 from lockgate.memory.held_out import HeldOutMemory
+from lockgate.methods.base import Context
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
+from lockgate.methods.ccgn.companion import Companion
 from lockgate.methods.ccgn.options import EpisodicOptions
 
 
@@ -16,6 +18,11 @@ class CCGNEpisodic(ClassIncremental):
     Options: ClassVar[type[Any]] = EpisodicOptions
     options: EpisodicOptions
     memory: EpisodicMemory
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        if self.options.companion and context.plain_backbone is not None:
+            self.companion = Companion(context.plain_backbone(self.options.companion))
 
     def make_memory(self) -> EpisodicMemory:
         """An empty buffer: of any images (paper); for a read-out, of images that were held out of training."""

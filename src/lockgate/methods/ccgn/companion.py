@@ -1,0 +1,71 @@
+"""A plain network beside the streams, rehearsed from the memory: the one part of the method that may forget.
+
+A stream is sparse, was trained on the classes of its own task, and never changes again. What tells classes of different
+tasks apart can be learnt only when the later one comes, and is learnt best by filters that may still move. So a plain
+network meets all tasks one after another, by the loss of ER-ACE (Caccia et al., ICLR 2022):
+
+each step   L(B, classes of the task) + L(M, all classes seen)
+            B a batch of the task, M a rehearsal batch of all tasks, L(., C) cross-entropy with the softmax over C
+
+Without the task its answer is one more factor beside those of streams and heads: it errs on other images than they do.
+With the task given it has no say, so nothing that is promised depends on it.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.backbones.base import Backbone
+from lockgate.layers.cost import per_pair
+from lockgate.layers.init import Linear
+
+
+class Companion(nn.Module):
+    """One backbone for all tasks, and a softmax over all classes seen."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.heads = nn.ModuleList()
+
+    def add_task(self, classes: int) -> None:
+        """Outputs for one more task. All of it learns on."""
+        self.backbone.add_task()
+        self.heads.append(Linear(self.backbone.features, classes))
+        self.requires_grad_(True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (B, classes seen) of standardised images (B, C, H, W)."""
+        features = self.backbone(x, 0).features
+        return torch.cat([head(features) for head in self.heads], dim=1)
+
+    def logits(self, new: Tensor, rehearsed: Tensor) -> tuple[Tensor, Tensor]:
+        """Of new images among the classes of their own task, and of rehearsed ones among all; one pass for both."""
+        both = self(torch.cat([new, rehearsed]))
+        newest = both.shape[1] - self.heads[-1].out_features
+        return both[: len(new), newest:], both[len(new) :]
+
+    @torch.no_grad()
+    def macs(self, image_shape: tuple[int, int, int]) -> tuple[int, int]:
+        """Multiply-accumulates of an image; and as the paper counts those of SimpleCNN, without input channels."""
+        true, paper = 0, 0
+        calls: list[tuple[nn.Module, Tensor]] = []
+        layers = self.backbone.layers.values()
+        handles = [layer.register_forward_hook(lambda m, x, _: calls.append((m, x[0]))) for layer in layers]
+        try:
+            device = next(self.parameters()).device
+            self.backbone(torch.zeros(1, *image_shape, device=device), 0)
+        finally:
+            for handle in handles:
+                handle.remove()
+        for layer, x in calls:
+            outputs = per_pair(layer, x) * int(layer.width)  # type: ignore[arg-type]
+            true, paper = true + outputs * x.shape[1], paper + outputs
+        return true, paper
+
+
+def beside(evidence: Tensor, logits: Tensor) -> Tensor:
+    """log p(y|x) of all classes seen, (B, classes), from what streams say and the ``logits`` of a companion."""
+    return (evidence + F.log_softmax(logits, 1)).log_softmax(1)
