@@ -1,6 +1,6 @@
 """A model of many tasks, each learnt by a call of its own: killed at random in some, undone in others.
 
-    python benchmarks/many_tasks.py [--tasks 50] [--kills 10] [--undos 5] [--seed 0]
+    python benchmarks/many_tasks.py [--tasks 50] [--kills 10] [--undos 5] [--seed 0] [--folder DIR]
 
 After every kill the model must answer as before; after every undo it must be what it was, bit for bit, and learn the
 task again to the same bits. At the end the audit must pass, and what a task adds to the folder must not grow.
@@ -131,9 +131,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--undos", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="where images and model are made, and stay (default: nowhere)")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = grow(Path(folder), given.tasks, given.kills, given.undos, given.seed)
+    with tempfile.TemporaryDirectory() as nowhere:
+        folder = given.folder or Path(nowhere)
+        found = grow(folder, given.tasks, given.kills, given.undos, given.seed)
     print(f"{found.kills} kills, {found.undos} undos; not as it should be: {found.changed or 'nothing'}")
     print(found.audit)
     print(f"a task adds {found.growth():.2f} times as much at the end as in the beginning")

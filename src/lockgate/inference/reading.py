@@ -28,13 +28,34 @@ class Reading(nn.Module):
 
     def __init__(self, weights: Weights) -> None:
         super().__init__()
-        self.grid, self.names = grid_of(len(weights)), list(weights)
-        self.weights = nn.ParameterList([frozen(_filled(weight).flatten(1)) for weight in weights.values()])
+        self.grid, self.classes = grid_of(len(weights)), len(next(iter(weights.values())))
+        self.names = [name for name, weight in weights.items() if weight.any()]
+        self.layers = nn.ModuleList([LayerReading(_filled(weights[name]).flatten(1)) for name in self.names])
 
     def forward(self, maps: Mapping[str, Tensor]) -> Tensor:
         """Scores (B, classes), from the map of each layer."""
-        read = [root(pooled(maps[name], self.grid)) for name in self.names]
-        return torch.stack([F.linear(part, w) for part, w in zip(read, self.weights, strict=True)]).sum(0)
+        if not self.names:  # it keeps nothing of this stream
+            some = next(iter(maps.values()))
+            return some.new_zeros(len(some), self.classes)
+        pairs = zip(self.names, self.layers, strict=True)
+        return torch.stack([layer(pooled(maps[name], self.grid)) for name, layer in pairs]).sum(0)
+
+
+class LayerReading(nn.Module):
+    """What one pooled map adds to the scores: only the inputs that a read-out keeps are looked at."""
+
+    kept: Tensor | None
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        kept = weight.any(0).nonzero().flatten()
+        whole = 2 * len(kept) > weight.shape[1]  # to pick them out would cost more than to multiply by zero
+        self.register_buffer("kept", None if whole else kept)
+        self.weight = frozen(weight if whole else weight[:, kept])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores (B, classes) from (B, channels * cells)."""
+        return F.linear(root(x if self.kept is None else x.index_select(1, self.kept)), self.weight)
 
 
 class Reader(nn.Module):
@@ -59,15 +80,16 @@ def weights_of(learner: ClassIncremental, readout: ReadOut) -> list[Weights]:
     """Of each stream, at the channels that it can open; divided by the temperature."""
     image = torch.zeros(1, *learner.image_shape, dtype=torch.uint8, device=learner.input.mean.device)
     standard, grid = learner.input(image), grid_of(len(learner.backbone.layers))
-    left, found = readout.weight / readout.temperature, []
+    start, found = 0, []
     for task in range(len(learner.heads)):
         with recorded(learner.backbone.layers) as maps:
             learner.backbone(standard, task)
         weights: Weights = {}
         for name in learner.backbone.layers:
             count = pooled(maps[name], grid).shape[1]
-            weights[name] = left[:, :count].reshape(len(left), maps[name].shape[1], -1)
-            left = left[:, count:]
+            part = readout.part(start, count) / readout.temperature
+            weights[name] = part.reshape(len(part), maps[name].shape[1], -1)
+            start += count
         found.append(weights)
     return found
 

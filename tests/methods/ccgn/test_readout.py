@@ -11,8 +11,11 @@ import torch
 import torch.nn.functional as F
 from tests.support import tiny
 
+from lockgate.inference.compile import compile_learner
 from lockgate.methods.ccgn import readout as reading
-from lockgate.methods.ccgn.readout import ReadOut, Ridge, grid_of, pooled, read
+from lockgate.methods.ccgn import ridge as closed_form
+from lockgate.methods.ccgn.readout import ReadOut, grid_of, pooled, read
+from lockgate.methods.ccgn.ridge import Ridge, most_telling
 from lockgate.runs.loading import load
 from lockgate.runs.run import run
 
@@ -53,6 +56,35 @@ def test_the_solution_is_that_of_the_normal_equations(images, inputs, alpha):
     assert not weight[:, 0].any()
     torch.testing.assert_close(x @ weight.T + bias, wanted, rtol=1e-3, atol=1e-3)
     torch.testing.assert_close(ridge.scores(ridge.products(x), alpha).float(), wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_the_most_telling_inputs_are_those_of_the_largest_weights_on_standardised_inputs(monkeypatch):
+    x, y = problem(60, 12)
+    assert most_telling(x, y, 3).tolist() == list(range(9))
+    share = torch.tensor([1 / (3 * int((y == label).sum())) for label in y], dtype=torch.float64)
+    z = x.double() - (share[:, None] * x).sum(0)
+    deviation = (share[:, None] * z**2).sum(0).sqrt()
+    z = torch.where(deviation > 1e-4, z / deviation.clamp(min=1e-4), 0.0)
+    z[:, -3:] *= (8 / 3) ** 0.5  # one of nine stands still
+    target = F.one_hot(y, 3).double() - 1 / 3
+    left = z.T @ (share[:, None] * z) + closed_form.TELLING * torch.eye(12, dtype=torch.float64)
+    norms = torch.linalg.solve(left, z.T @ (share[:, None] * target)).norm(dim=1)[:9].tolist()
+    for most in (1, 4, 7):
+        monkeypatch.setattr(closed_form, "MOST_INPUTS", most)
+        assert most_telling(x, y, 3).tolist() == sorted(sorted(range(9), key=lambda i: -norms[i])[:most])
+
+
+def test_inputs_that_stand_still_may_go_without_a_change(monkeypatch):
+    x, y = problem(40, 30)
+    x[:, 1:9] = 2.0
+    readouts = [ReadOut(), ReadOut()]
+    for readout, most in zip(readouts, (30, 20), strict=True):
+        monkeypatch.setattr(closed_form, "MOST_INPUTS", most)
+        readout.outputs = [2, 1]
+        readout.fit(x, y, torch.arange(40))
+    assert [len(readout.kept) for readout in readouts] == [27, 20]
+    assert set(range(9, 27)) <= set(readouts[1].kept.tolist())
+    torch.testing.assert_close(readouts[0](x), readouts[1](x), rtol=1e-4, atol=1e-4)
 
 
 def test_every_class_weighs_the_same_however_many_images_it_has():
@@ -108,6 +140,17 @@ def test_the_same_images_give_the_same_bits_and_the_temperature_calibrates():
     torch.testing.assert_close(first(x).exp().sum(1), torch.ones(120))
 
 
+def test_what_stands_in_older_files_reads_all_inputs():
+    x, y = problem(20, 9)
+    readout, older = ReadOut(), ReadOut()
+    readout.outputs = older.outputs = [2, 1]
+    readout.fit(x, y, torch.arange(20))
+    state = {name: value for name, value in readout.state_dict().items() if name != "kept"}
+    older.load_state_dict(state)
+    assert torch.equal(older(x), readout(x))
+    assert torch.equal(older.kept, readout.kept)
+
+
 def test_the_grid_follows_the_number_of_layers_and_small_maps_are_not_stretched():
     assert [grid_of(layers) for layers in (1, 3, 5, 12, 20, 100)] == [6, 4, 3, 2, 1, 1]
     h = torch.arange(2 * 3 * 4 * 4.0).reshape(2, 3, 4, 4)
@@ -152,6 +195,36 @@ def test_what_is_read_is_every_gated_layer_at_the_channels_it_can_open(learnt):
     inputs = learner.readout.inputs.tolist()
     assert found.shape[1] == sum(inputs) + 6 == learner.readout.weight.shape[1]
     assert learner.readout.macs == [0, (sum(inputs[:2]) + 4) * 4, (sum(inputs) + 6) * 6]
+
+
+def test_of_many_inputs_so_many_are_read_and_everything_follows(learnt, monkeypatch):
+    """Fitted to 20 of all inputs: answers, compiled and exported forms, costs and files know no others."""
+    learner, stored = copy.deepcopy(learnt[0]), learnt[0].memory.stored()
+    x, y = stored.x, stored.y + 2 * stored.task
+    monkeypatch.setattr(closed_form, "MOST_INPUTS", 20)
+    with torch.no_grad():
+        inputs = learner.inputs_of(learner.streams(x))[2]
+        readout = learner.readout
+        readout.fit(inputs, y, torch.arange(len(y)))
+        assert readout.weight.shape == (6, 20 + 6)
+        columns = [*readout.kept.tolist(), *range(inputs.shape[1] - 6, inputs.shape[1])]
+        scores = torch.stack(
+            [sum(w * inputs[:, c] for w, c in zip(row, columns, strict=True)) for row in readout.weight]
+        )
+        torch.testing.assert_close(
+            readout(inputs), ((scores.T + readout.bias) / readout.temperature).log_softmax(1), rtol=1e-3, atol=1e-3
+        )
+        every = readout.part(0, inputs.shape[1] - 6)
+        assert torch.equal(every[:, readout.kept.long()], readout.weight[:, :20])
+        assert every.count_nonzero() <= 6 * 20
+        assert torch.equal(torch.cat([readout.part(0, 7), readout.part(7, 9)], dim=1), readout.part(0, 16))
+        assert readout.macs[-1] == (20 + 6) * 6
+        compiled = compile_learner(learner, x)
+        for part in (x[:3], x):
+            torch.testing.assert_close(compiled.predict(part, None), learner.predict(part, None), rtol=1e-4, atol=1e-4)
+        other = copy.deepcopy(learnt[0])
+        other.load_state_dict(learner.state_dict())
+        assert torch.equal(other.predict(x, None), learner.predict(x, None))
 
 
 def test_answers_are_the_heads_the_read_out_and_the_task_classifier_together(learnt):

@@ -5,7 +5,8 @@ apart and little else. What earlier layers know, and where in the image, is thro
 stream is read, pooled to a small grid, and a ridge regression to one-hot classes finds class and task at once:
 
 inputs    z = (roots of pooled maps of all gated layers of streams 1 .. t; logits of heads 1 .. t), standardised;
-              the logits together weigh as much as all the rest
+              the logits together weigh as much as all the rest; of the maps only the ``MOST_INPUTS`` that
+              weigh most in a fit to all, so that a task adds as many weights late as early
 scores    s = W z + b,   W = argmin  sum_i w_i ||y_i - W z_i||^2 + alpha ||W||^2,   w_i: every class the same weight
 answers   p(y|x) = softmax(s / T),   p(t|x): summed over the classes of t
 
@@ -28,6 +29,7 @@ from torch import Tensor, nn
 from lockgate.backbones.base import Backbone
 from lockgate.layers.buffers import take_sizes
 from lockgate.layers.pool import pooled, root
+from lockgate.methods.ccgn.ridge import Ridge, most_telling
 
 IMAGES = 2048
 """How many images it is fitted to, more or less: stored ones are repeated, each time varied as in training."""
@@ -40,8 +42,6 @@ UNCHOSEN = (1.0, 0.1)
 """alpha and temperature where no image can be left out."""
 FOLD = 4
 """One in so many images of a class is left out of the first fit."""
-STILL = 1e-5
-"""Inputs that vary less than this are not read."""
 
 
 def grid_of(layers: int) -> int:
@@ -86,13 +86,15 @@ class ReadOut(nn.Module):
     weight: Tensor
     bias: Tensor
     inputs: Tensor
+    kept: Tensor
     temperature: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("weight", torch.empty(0, 0))  # (classes seen, inputs)
+        self.register_buffer("weight", torch.empty(0, 0))  # (classes seen, inputs kept + classes seen)
         self.register_buffer("bias", torch.empty(0))
         self.register_buffer("inputs", torch.empty(0, dtype=torch.int64))  # (tasks,), of each stream
+        self.register_buffer("kept", torch.empty(0, dtype=torch.int32))  # which of these it reads, ascending
         self.register_buffer("temperature", torch.ones(()))
         self.outputs: list[int] = []
         """Classes of each task."""
@@ -113,14 +115,22 @@ class ReadOut(nn.Module):
 
         ``inputs`` (B, inputs + classes): what is read of all streams side by side, and then the logits of all heads.
         """
-        return (F.linear(inputs, self.weight, self.bias) / self.temperature).log_softmax(1)
+        chosen = _of(inputs, self.kept, len(self.bias))
+        return (F.linear(chosen, self.weight, self.bias) / self.temperature).log_softmax(1)
+
+    def part(self, start: int, count: int) -> Tensor:
+        """Its weights (classes, count) on so many inputs from ``start`` on: zero for those that are not kept."""
+        inside = ((self.kept >= start) & (self.kept < start + count)).nonzero().flatten()
+        found = self.weight.new_zeros(len(self.bias), count)
+        return found.index_copy_(1, self.kept[inside].long() - start, self.weight[:, inside])
 
     @property
     def macs(self) -> list[int]:
         """Multiply-accumulates of an image when there were 1, 2, ... tasks; one task need not be found."""
         tasks = range(1, max(1, len(self.inputs)) + 1)
         classes = [sum(self.outputs[:t]) for t in tasks]
-        return [0 if t == 1 else (int(self.inputs[:t].sum()) + c) * c for t, c in zip(tasks, classes, strict=True)]
+        read = [min(len(self.kept), int(self.inputs[:t].sum())) for t in tasks]
+        return [0 if t == 1 else (r + c) * c for t, r, c in zip(tasks, read, classes, strict=True)]
 
     @torch.no_grad()
     def fit(self, inputs: Tensor, y: Tensor, image: Tensor) -> Fit:
@@ -132,72 +142,31 @@ class ReadOut(nn.Module):
         left_out = _left_out(y, image)
         chosen = _choose(inputs, y, left_out, classes) if left_out.any() else (*UNCHOSEN, float("nan"))
         alpha, temperature, accuracy = chosen
-        weight, bias = Ridge(inputs, y, classes).weights(alpha)
+        kept = most_telling(inputs, y, classes)
+        weight, bias = Ridge(_of(inputs, kept, classes), y, classes).weights(alpha)
         where = self.temperature.device  # of the network; the inputs may be elsewhere
-        self.weight, self.bias = weight.to(where), bias.to(where)
+        self.weight, self.bias, self.kept = weight.to(where), bias.to(where), kept.to(where)
         self.temperature.fill_(temperature)
-        self.last = Fit(alpha, temperature, accuracy, inputs.shape[1], len(y), time.monotonic() - began)
+        self.last = Fit(alpha, temperature, accuracy, weight.shape[1], len(y), time.monotonic() - began)
         return self.last
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        weight = state.get(prefix + "weight")
+        if weight is not None and prefix + "kept" not in state:  # of a time when all inputs were read
+            state[prefix + "kept"] = torch.arange(weight.shape[1] - len(weight), dtype=torch.int32)
         # The buffers take the size of what is loaded: each fit has another.
-        take_sizes(self, state, prefix, ("weight", "bias", "inputs"))
+        take_sizes(self, state, prefix, ("weight", "bias", "inputs", "kept"))
         super()._load_from_state_dict(state, prefix, *args)
 
 
-class Ridge:
-    """Weighted ridge regression of one-hot classes on standardised inputs: solved in images or inputs, the fewer.
-
-    The last inputs, one a class, are the logits of all heads. They were learnt from all images of a task, not from the
-    few that are stored, so they are to be trusted more: together they weigh as much as all the others.
-    """
-
-    def __init__(self, inputs: Tensor, y: Tensor, classes: int) -> None:
-        counts = torch.bincount(y, minlength=classes).clamp(min=1).to(inputs)
-        share = (1 / counts[y]) / (1 / counts[y]).sum()  # (N,), every class the same
-        self.mean = share @ inputs
-        spread = (share @ (inputs - self.mean).square()).sqrt()
-        self.scale = torch.where(spread > STILL, 1 / spread.clamp(min=STILL), 0.0)
-        moving = self.scale > 0  # (D,)
-        self.scale[-classes:] *= (moving[:-classes].sum() / moving[-classes:].sum().clamp(min=1)).clamp(min=1).sqrt()
-        root = (share * len(y)).sqrt()  # its squares sum to N, so that alpha means the same however many there are
-        self.x = self.standard(inputs) * root[:, None]  # (N, D)
-        target = F.one_hot(y, classes).to(inputs)
-        self.centre = share @ target  # (classes,)
-        self.target = ((target - self.centre) * root[:, None]).double()
-        self.in_images = self.x.shape[0] <= self.x.shape[1]
-        self.gram = (self.x @ self.x.T if self.in_images else self.x.T @ self.x).double()
-
-    def standard(self, inputs: Tensor) -> Tensor:
-        """Inputs (N, D) of mean 0 and their weight as variance; those that stand still are 0."""
-        return (inputs - self.mean) * self.scale
-
-    def products(self, inputs: Tensor) -> Tensor:
-        """What ``scores`` needs of other inputs (M, D), whatever alpha."""
-        standard = self.standard(inputs)
-        return (standard @ self.x.T if self.in_images else standard).double()
-
-    def scores(self, products: Tensor, alpha: float) -> Tensor:
-        """Scores (M, classes)."""
-        return products @ self.solution(alpha) + self.centre
-
-    def solution(self, alpha: float) -> Tensor:
-        """The coefficient of each image, (N, classes), or of each input, (D, classes)."""
-        ridge = alpha * len(self.x) * torch.eye(len(self.gram), dtype=torch.float64, device=self.x.device)
-        right = self.target if self.in_images else self.x.double().T @ self.target
-        return torch.cholesky_solve(right, torch.linalg.cholesky(self.gram + ridge))
-
-    def weights(self, alpha: float) -> tuple[Tensor, Tensor]:
-        """Weights (classes, D) and biases (classes,) on inputs as they are."""
-        solution = self.solution(alpha).to(self.x)
-        weight = ((self.x.T @ solution if self.in_images else solution) * self.scale[:, None]).T
-        return weight, self.centre - weight @ self.mean
-
-
 def _choose(inputs: Tensor, y: Tensor, left_out: Tensor, classes: int) -> tuple[float, float, float]:
-    """alpha and temperature of the least loss on the rows left out, and accuracy there."""
-    problem, target = Ridge(inputs[~left_out], y[~left_out], classes), y[left_out]
-    seen = problem.products(inputs[left_out])
+    """alpha and temperature of the least loss on the rows left out, and accuracy there.
+
+    The inputs are those that the others would keep: the rows left out have no say in that either.
+    """
+    kept = most_telling(inputs[~left_out], y[~left_out], classes)
+    problem, target = Ridge(_of(inputs[~left_out], kept, classes), y[~left_out], classes), y[left_out]
+    seen = problem.products(_of(inputs[left_out], kept, classes))
     tries = []
     for alpha in ALPHAS:
         scores = problem.scores(seen, alpha)
@@ -205,6 +174,13 @@ def _choose(inputs: Tensor, y: Tensor, left_out: Tensor, classes: int) -> tuple[
         tries.append((loss, alpha, temperature, float((scores.argmax(1) == target).double().mean())))
     _, alpha, temperature, accuracy = min(tries)
     return alpha, temperature, accuracy
+
+
+def _of(inputs: Tensor, kept: Tensor, classes: int) -> Tensor:
+    """The inputs ``kept``, and the logits of all heads: (N, kept + classes)."""
+    if len(kept) == inputs.shape[1] - classes:
+        return inputs
+    return torch.cat([inputs.index_select(1, kept), inputs[:, -classes:]], dim=1)
 
 
 def _left_out(y: Tensor, image: Tensor) -> Tensor:
