@@ -37,16 +37,15 @@ def accuracies(run: Path) -> list[float]:
     y = class_targets(learner, drawn.examples, known=len(learner.heads))
     parts = torch.split(drawn.x, eval_batch(drawn.x.shape))
     inputs = torch.cat([learner.inputs_of(learner.streams(x))[2] for x in parts])
-    seen = [
-        [learner.streams(x) for x in torch.split(task.test.x, eval_batch(task.test.x.shape))] for task in scenario.tasks
-    ]
+    images = [torch.split(task.test.x, eval_batch(task.test.x.shape)) for task in scenario.tasks]
+    seen = [[(learner.streams(x), x) for x in parts] for parts in images]
     found = []
     for most in MOST:
         ridge.MOST_INPUTS = most
         learner.readout.fit(inputs, y, drawn.image)
         right, first = [], 0
         for task, streams in zip(scenario.tasks, seen, strict=True):
-            chosen = torch.cat([learner.answers_from(part)["joint"].argmax(1) for part in streams])
+            chosen = torch.cat([learner.answers_from(*part)["joint"].argmax(1) for part in streams])
             right.append(float((chosen == task.test.y + first).float().mean()))
             first += len(task.classes)
         found.append(statistics.fmean(right))

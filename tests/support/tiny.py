@@ -29,7 +29,7 @@ ANNEALING: dict[str, Any] = {"sparsity_warmup": "loss", "anneal": 0.5, "budget":
 _GAN: dict[str, Any] = {"gan": {"width": 0.02, "iterations": 3, "critic_steps": 2, "batch_size": 8, "average": 0.5}}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "ccgn": _CCGN,
-    "ccgn-episodic": {**_CCGN, "buffer": 20},
+    "ccgn-episodic": {**_CCGN, "buffer": 20, "companion": 0.5},
     "ccgn-generative": {**_CCGN, **_GAN, "hidden": 10},
     "dgm": _GAN,
     "cgen": _GAN,

@@ -1,0 +1,133 @@
+"""The companion: learns by two cross-entropies, answers beside the streams, and has no say when the task is given."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.support import tiny
+
+from lockgate.backbones.simple_cnn import SimpleCNN
+from lockgate.config import ModelConfig
+from lockgate.layers.plain import PlainConv2d
+from lockgate.methods.base import Method
+from lockgate.methods.ccgn.companion import Companion, beside
+from lockgate.methods.ccgn.task_classifier import together
+from lockgate.runs.build import build_learner, build_scenario
+from lockgate.testing import walk
+from lockgate.types import Batch
+
+
+def after_two(**options):
+    """A learner that has learnt two tasks, and its scenario."""
+    torch.manual_seed(0)
+    experiment = tiny.experiment("ccgn-episodic", options=options)
+    walker = walk(experiment)
+    next(walker)
+    return next(walker)[0].eval(), build_scenario(experiment)
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    return after_two()
+
+
+def test_what_it_says_is_a_factor_of_the_answer_without_the_task(learnt):
+    learner, scenario = learnt
+    x = scenario.tasks[0].test.x
+    with torch.no_grad():
+        features, logits, inputs = learner.inputs_of(learner.streams(x))
+        sizes = [part.shape[1] for part in logits]
+        classifier = learner.task_classifier.by_class(learner._streams.classify(features), sizes)
+        streams = together(learner.readout(inputs), classifier).exp()
+        companion = learner.companion(learner.input(x)).softmax(1)
+        heads = torch.cat([part.softmax(1) for part in logits], dim=1)
+        product = streams * companion * heads
+        answers = learner.answers(x)
+    torch.testing.assert_close(answers["joint"].exp(), product / product.sum(1, keepdim=True), rtol=1e-4, atol=1e-6)
+    task = torch.stack([part.sum(1) for part in torch.split(streams * companion, sizes, dim=1)], dim=1).argmax(1)
+    chosen = torch.cat([torch.full((size,), t) for t, size in enumerate(sizes)])[answers["argmax"].argmax(1)]
+    assert torch.equal(chosen, task)
+
+
+def test_nothing_that_is_promised_depends_on_it(learnt):
+    learner, scenario = copy.deepcopy(learnt[0]), learnt[1]
+    x = scenario.tasks[0].test.x
+    with torch.no_grad():
+        given = [learner.predict(x, t) for t in range(2)]
+        streams, without = learner.streams(x), learner.predict(x, None)
+        for value in learner.companion.parameters():
+            value.add_(1.0)
+        assert all(torch.equal(before, learner.predict(x, t)) for t, before in enumerate(given))
+        assert all(torch.equal(a, b) for a, b in zip(streams, learner.streams(x), strict=True))
+        assert not torch.equal(without, learner.predict(x, None)), "the control: without the task it has a say"
+    promised = {name for t in range(2) for name in learner.promised(t)}
+    assert not any("companion" in name for name in promised)
+
+
+def test_it_goes_on_learning_while_past_streams_stand_still():
+    experiment = tiny.experiment("ccgn-episodic")
+    walker, before = walk(experiment), None
+    for learner, *_ in walker:
+        now = copy.deepcopy(learner.companion.backbone.state_dict())
+        assert before is None or any(not torch.equal(now[name], before[name]) for name in now)
+        assert not any(p.requires_grad for p in learner.companion.parameters()), "it stands still between tasks"
+        before = now
+
+
+def test_its_loss_is_of_new_images_among_their_own_classes_and_of_rehearsed_ones_among_all(learnt):
+    learner, scenario = copy.deepcopy(learnt[0]).train(), learnt[1]
+    task = scenario.tasks[1]
+    learner.rehearsal.begin_task(task.train, seed=3)
+    learner.epoch, learner.steps = 0, 2
+    batch = Batch(*task.train.batch(torch.arange(6)))
+    torch.manual_seed(5)
+    found = learner.companion_loss(learner.companion, batch)
+    torch.manual_seed(5)
+    pool = learner.pool(learner.options.rehearsal or 6)
+    rows = pool.rows(6, at_random=True)
+    assert set(pool.task[rows].tolist()) == {0, 1}, "tasks in turn, the newest too"
+    new = learner.companion(learner.input(batch.x))[:, 2:]
+    rehearsed = learner.companion(learner.input(pool.x[rows]))
+    wanted = F.cross_entropy(new, batch.y) + F.cross_entropy(rehearsed, pool.y[rows] + 2 * pool.task[rows])
+    torch.testing.assert_close(found, wanted)
+
+
+def test_held_out_images_judge_the_streams_alone(learnt):
+    learner, scenario = copy.deepcopy(learnt[0]), learnt[1]
+    learner.rehearsal.begin_task(scenario.tasks[1].train, seed=3)
+    learner.epoch, learner.steps, learner.epochs = 0, 2, 1
+    assert "companion" not in learner.eval().loss(Batch(*scenario.tasks[1].val.batch(torch.arange(4))))
+
+
+def test_its_cost_is_counted_by_hand():
+    layers = Method.layer_factory("he", None)
+    companion = Companion(SimpleCNN((1, 28, 28), layers, ModelConfig(width=10)))
+    assert companion.macs((1, 28, 28)) == (
+        9 * 10 * 28**2 + 9 * 100 * 14**2 + 9 * 100 * 7**2,
+        9 * 10 * (28**2 + 14**2 + 7**2),
+    )
+
+
+def test_it_is_a_share_as_wide_and_has_no_gates(learnt):
+    companion = learnt[0].companion
+    width = learnt[0].first_widths[0]
+    assert companion.backbone.widths() == [round(0.5 * width)] * 3
+    assert all(isinstance(layer, PlainConv2d) for layer in companion.backbone.layers.values())
+
+
+def test_without_the_option_there_is_none_and_one_task_needs_none(learnt):
+    experiment = tiny.experiment("ccgn-episodic", options={"companion": 0.0})
+    assert build_learner(experiment, (3, 8, 8)).companion is None
+    walker = walk(tiny.experiment("ccgn-episodic"))
+    learner = next(walker)[0].eval()
+    x = build_scenario(tiny.experiment("ccgn-episodic")).tasks[0].test.x
+    with torch.no_grad():
+        torch.testing.assert_close(learner.predict(x, None), learner.predict(x, 0).log_softmax(1))
+
+
+def test_beside_multiplies():
+    evidence, logits = torch.tensor([[0.7, 0.2, 0.1]]).log(), torch.tensor([[0.1, 0.8, 0.1]]).log() + 3
+    torch.testing.assert_close(beside(evidence, logits).exp(), torch.tensor([[0.07, 0.16, 0.01]]) / 0.24)
