@@ -1,9 +1,9 @@
-"""What the read-out and the task classifier know apart and together, of finished runs of ccgn-episodic.
+"""What read-out, task classifier and companion know apart and together, of finished runs of ccgn-episodic.
 
     python benchmarks/experts.py RUN [RUN ...]
 
 To choose by, runs are those of `--scenario.evaluate held_out` on seeds kept for choosing: no test image is opened.
-Accuracy is the mean over tasks, no task given; each answer is multiplied with the heads (``joint``).
+Accuracy is the mean over tasks, no task given; each answer but the companion's own is multiplied with the heads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from lockgate.runs.loading import load
 from lockgate.training.phase import eval_batch
 from timing import table
 
-KINDS = ("read-out", "task classifier", "both, equally", "both, as they answer")
+KINDS = (
+    "read-out",
+    "task classifier",
+    "both, equally",
+    "both, as they answer",
+    "companion alone",
+    "all, as they answer",
+)
 
 
 @torch.no_grad()
@@ -33,7 +40,10 @@ def answers(learner: ClassIncremental, x: Tensor) -> list[Tensor]:
     read = learner.readout(inputs)
     outputs = learner._streams.classify(features)
     classified = learner.task_classifier.by_class(outputs, [part.shape[1] for part in logits])
-    return [kind + heads for kind in (read, classified, read + classified, together(read, classified))]
+    streams = [kind + heads for kind in (read, classified, read + classified, together(read, classified))]
+    if learner.companion is None:
+        return streams
+    return [*streams, learner.companion(learner.input(x)), learner.answers(x)["joint"]]
 
 
 def accuracies(run: Path) -> list[float]:
@@ -49,15 +59,20 @@ def accuracies(run: Path) -> list[float]:
             chosen = torch.cat(parts).argmax(1)
             right[kind].append(float((chosen == task.test.y + first).float().mean()))
         first += len(task.classes)
-    return [statistics.fmean(values) for values in right]
+    return [statistics.fmean(values) for values in right if values]
 
 
 def main() -> None:
     """Print a table with a row for each run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    rows = ([run.name, *(f"{value:.4f}" for value in accuracies(run))] for run in parser.parse_args().runs)
+    rows = ([run.name, *_cells(accuracies(run))] for run in parser.parse_args().runs)
     table("No task given", ("run", *KINDS), rows)
+
+
+def _cells(values: list[float]) -> list[str]:
+    """Of a run without a companion, the last are empty."""
+    return [f"{value:.4f}" for value in values] + ["–"] * (len(KINDS) - len(values))
 
 
 if __name__ == "__main__":

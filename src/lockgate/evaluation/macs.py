@@ -128,7 +128,7 @@ def macs_by_stage(learner: Method, tasks: Sequence[Task]) -> dict[str, list[floa
         own = [cost[i][i] for i in range(len(tasks))]
         found[f"task_incremental{suffix}"] = [_mean(own[:n], sizes) for n in range(1, len(tasks) + 1)]
         if isinstance(learner, FindsTask):
-            finder = learner.finder_macs_paper if suffix else learner.finder_macs
+            finder = [paper if suffix else true for true, paper in learner.finder_macs]
             found[f"class_incremental{suffix}"] = [
                 _mean([sum(row[i] for row in cost[:n]) for i in range(n)], sizes) + finder[n - 1]
                 for n in range(1, len(tasks) + 1)

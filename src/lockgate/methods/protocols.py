@@ -74,12 +74,9 @@ class FindsTask(Protocol):
     """Finds the task from what all streams make of an image."""
 
     @property
-    def finder_macs(self) -> list[int]:
-        """Multiply-accumulates of what finds it, for an image, when there were 1, 2, ... tasks."""
-
-    @property
-    def finder_macs_paper(self) -> list[int]:
-        """The same as the paper counts: convolutions alone, without input channels."""
+    def finder_macs(self) -> list[tuple[int, int]]:
+        """Multiply-accumulates of what finds it, for an image, when there were 1, 2, ... tasks; and those of its
+        convolutions as the paper counts them, without input channels."""
 
 
 @dataclass(frozen=True)

@@ -156,12 +156,18 @@ class Fit:
             distributed.average_gradients(self.trainable)
 
     def clip(self) -> None:
-        """Bound the norm of the gradient."""
-        largest = self.phase.optim.clip
-        if largest and self.trainable.wrapped:
-            self.fabric.clip_gradients(self.model, self.optimiser, max_norm=largest, error_if_nonfinite=False)
-        elif largest:
+        """Bound the norm of the gradient, and apart from it that of what is to be clipped apart."""
+        largest, apart = self.phase.optim.clip, self.trainable.clipped_apart()
+        if largest and not self.trainable.wrapped:
             torch.nn.utils.clip_grad_norm_(self.trainable.parameters(), largest)
+        elif largest:
+            bound = math.inf if apart else largest  # without a bound it still undoes the scaling of the loss
+            self.fabric.clip_gradients(self.model, self.optimiser, max_norm=bound, error_if_nonfinite=False)
+        if largest and apart:
+            ids, groups = set(map(id, apart)), self.optimiser.param_groups
+            others = [p for group in groups for p in group["params"] if id(p) not in ids]
+            for part in (others, apart):
+                torch.nn.utils.clip_grad_norm_(part, largest)
 
     def draw(self, order: Tensor, step: int) -> Batch:
         """This rank's share of one batch, on the device."""

@@ -60,6 +60,10 @@ class TrainableModule(nn.Module):
     def after_step(self) -> None:
         """Change parameters, after the optimiser's step."""
 
+    def clipped_apart(self) -> list[nn.Parameter]:
+        """Parameters whose gradient is clipped on its own, so that it has no say in how the others move."""
+        return []
+
     @property
     def first_selectable_epoch(self) -> int:
         """Model selection looks at epochs from this one on."""

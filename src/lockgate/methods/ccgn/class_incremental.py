@@ -3,7 +3,6 @@
     class loss of the current head on real images of task t        log p(y|x,t)
   + task loss on a rehearsal batch, uniform over tasks 1..t        log p(t|x)
   + sparsity of the current gates                                  Eq. 5
-  + what a companion learns beside the streams, if there is one    companion.py
 
 Past streams are frozen: their features are constants, computed for a pool of rehearsal images once a task (once an
 epoch where images change) and looked up in each step. A step costs one stream, whatever the number of tasks.
@@ -78,8 +77,6 @@ class ClassIncremental(CCGN):
         losses = super().loss(batch)
         if len(self.heads) > 1:
             losses["task"] = self.task_loss(len(batch.y))
-        if self.companion is not None and self.training:  # held-out images judge the streams
-            losses["companion"] = self.companion_loss(self.companion, batch)
         return losses
 
     def end_task(self, task: Task) -> None:
@@ -139,21 +136,12 @@ class ClassIncremental(CCGN):
         return features, logits, torch.cat([read, *logits], dim=1)
 
     @property
-    def finder_macs(self) -> list[int]:
-        """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks."""
+    def finder_macs(self) -> list[tuple[int, int]]:
+        """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks; and as the paper counts."""
         read = [] if self.readout is None else self.readout.macs  # not yet of a task that is being learnt
-        more = self._companion_macs(0)
-        return [cost + sum(read[t : t + 1]) + more[t] for t, cost in enumerate(self.task_classifier.macs)]
-
-    @property
-    def finder_macs_paper(self) -> list[int]:
-        """Convolutions alone, as the paper counts: those of a companion."""
-        return self._companion_macs(1)
-
-    def _companion_macs(self, kind: int) -> list[int]:
-        """Of a companion, when there were 1, 2, ... tasks: one task need not be found."""
-        cost = 0 if self.companion is None else self.companion.macs(self.image_shape)[kind]
-        return [cost if t else 0 for t in range(len(self.heads))]
+        more = (0, 0) if self.companion is None else self.companion.macs(self.image_shape)
+        costs = [cost + sum(read[t : t + 1]) for t, cost in enumerate(self.task_classifier.macs)]
+        return [(cost + more[0], more[1]) if t else (cost, 0) for t, cost in enumerate(costs)]
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 
@@ -165,8 +153,6 @@ class ClassIncremental(CCGN):
         self.task_classifier.requires_grad_(len(self.heads) > 1)
         if self.readout is not None:
             self.readout.add_task(classes)
-        if self.companion is not None:
-            self.companion.add_task(classes)
 
     def task_loss(self, count: int) -> Tensor:
         """- log p(t|x) of Eq. 3, on ``count`` images, uniform over tasks.
@@ -185,16 +171,6 @@ class ClassIncremental(CCGN):
             guess = self.heads[newest](current.detach()).argmax(1) + first_classes(self)[newest]
             target = torch.where(target < 0, guess, target)
         return F.cross_entropy(out, target)
-
-    def companion_loss(self, companion: Companion, batch: Batch) -> Tensor:
-        """Of the task's own images among its classes, and of as many rehearsed ones among all classes seen."""
-        if len(self.heads) == 1:
-            return self.cross_entropy(companion(self.input(batch.x)), batch.y)
-        pool = self.pool(self.options.rehearsal or len(batch.y))
-        rows = pool.rows(len(batch.y), at_random=True).to(pool.x.device)
-        new, rehearsed = companion.logits(self.input(batch.x), self.input(pool.x[rows]))
-        target = pool.y[rows] + first_classes(self).to(pool.y.device)[pool.task[rows]]
-        return self.cross_entropy(new, batch.y) + F.cross_entropy(rehearsed, target)
 
     def pool(self, count: int = 0) -> Pool:
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""

@@ -1,8 +1,12 @@
-"""The paper's method, class-incremental, rehearsed from an episodic memory (Section 4.3)."""
+"""The paper's method, class-incremental, rehearsed from an episodic memory (Section 4.3); ours has a companion."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from lockgate.memory.episodic import EpisodicMemory
 from lockgate.memory.held_out import HeldOutMemory
@@ -10,6 +14,8 @@ from lockgate.methods.base import Context
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.companion import Companion
 from lockgate.methods.ccgn.options import EpisodicOptions
+from lockgate.methods.ccgn.targets import first_classes
+from lockgate.types import Batch, Losses
 
 
 class CCGNEpisodic(ClassIncremental):
@@ -28,3 +34,34 @@ class CCGNEpisodic(ClassIncremental):
         """An empty buffer: of any images (paper); for a read-out, of images that were held out of training."""
         kind = EpisodicMemory if self.options.readout == "mlp" else HeldOutMemory
         return kind(self.options.buffer)
+
+    # -- the companion: streams learn the same bits with it and without it, so it has randomness and clipping of its own
+
+    def add_task(self, classes: int) -> None:
+        """The companion grows too."""
+        super().add_task(classes)
+        if self.companion is not None:
+            with torch.random.fork_rng(devices=[]):
+                self.companion.add_task(classes)
+
+    def loss(self, batch: Batch) -> Losses:
+        """Eq. 3, and what the companion learns; held-out images judge the streams alone."""
+        losses = super().loss(batch)
+        if self.companion is not None and self.training:
+            with torch.random.fork_rng(devices=[]):
+                losses["companion"] = self.companion_loss(self.companion, batch)
+        return losses
+
+    def companion_loss(self, companion: Companion, batch: Batch) -> Tensor:
+        """Of the task's own images among its classes, and of as many rehearsed ones among all classes seen."""
+        if len(self.heads) == 1:
+            return self.cross_entropy(companion(self.input(batch.x)), batch.y)
+        pool = self.pool(self.options.rehearsal or len(batch.y))
+        rows = pool.rows(len(batch.y), at_random=True).to(pool.x.device)
+        new, rehearsed = companion.logits(self.input(batch.x), self.input(pool.x[rows]))
+        target = pool.y[rows] + first_classes(self).to(pool.y.device)[pool.task[rows]]
+        return self.cross_entropy(new, batch.y) + F.cross_entropy(rehearsed, target)
+
+    def clipped_apart(self) -> list[nn.Parameter]:
+        """The companion's gradient."""
+        return [] if self.companion is None else list(self.companion.parameters())
