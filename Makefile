@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 CONSTRAINTS ?= constraints.txt
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: demo test pytest check transformers networks slow notebooks docs tables bench clean
+.PHONY: demo test pytest check coverage transformers networks slow notebooks docs tables bench clean
 
 demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
 	@rm -rf runs/demo
@@ -22,6 +22,13 @@ check: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+coverage: $(STAMP)  ## which lines the tests run, workers and the processes they start included; build/coverage has pages
+	@rm -rf build/coverage && mkdir -p build/coverage
+	COVERAGE_FILE=$(CURDIR)/build/coverage/data $(BIN)/coverage run -m pytest -n 2 --dist worksteal --durations 40
+	$(BIN)/coverage combine --quiet --data-file build/coverage/data
+	$(BIN)/coverage html --quiet --data-file build/coverage/data --directory build/coverage
+	$(BIN)/coverage report --data-file build/coverage/data --skip-covered --sort=miss
 
 transformers: $(STAMP)  # 126 MB: its networks are tried where it is here
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) -e ".[transformers]"

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pickle
+import sys
 
 import pytest
 import torch
@@ -143,12 +144,10 @@ def test_without_the_package_the_command_that_brings_it_is_told(monkeypatch):
         lite0_weights()
 
 
-def test_a_package_that_does_not_import_is_told_with_its_command():
-    name = "timm:resnet18"
-    if importlib.util.find_spec("timm") is not None:
-        pytest.skip("timm is here")
+def test_a_package_that_does_not_import_is_told_with_its_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not here, where it is
     with pytest.raises(UnknownNameError, match="pip install timm"):
-        BACKBONES[name]
+        BACKBONES["timm:resnet18"]
 
 
 @needs_transformers

@@ -238,9 +238,7 @@ def test_a_preset_that_is_no_text_is_a_problem_like_any_other(command: Command, 
     assert "preset" in err
 
 
-@pytest.mark.parametrize(
-    "accelerator", ["gpx", pytest.param("cuda", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="it is"))]
-)
+@pytest.mark.parametrize("accelerator", ["gpx", "mps" if torch.cuda.is_available() else "cuda"])
 def test_a_device_that_is_not_there_is_refused_before_a_folder_is_made(
     command: Command, tmp_path: Path, tiny_flags: list[str], accelerator: str
 ) -> None:

@@ -65,7 +65,11 @@ def transparent(mode: str) -> Image.Image:
     """Red on the left, nothing on the right: black there, if transparency were dropped."""
     picture = Image.new("RGBA", (4, 2), (0, 0, 0, 0))
     picture.paste((255, 0, 0, 255), (0, 0, 2, 2))
-    return picture if mode == "RGBA" else picture.convert(mode)
+    if mode != "PA":
+        return picture.convert(mode)
+    palette = picture.convert("RGB").convert("P").convert("PA")  # from RGBA at once, older Pillows lose transparency
+    palette.putalpha(picture.getchannel("A"))
+    return palette
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "PA"])

@@ -36,20 +36,21 @@ def test_rows_of_all_tables_meet_and_ours_come_last() -> None:
         results(
             a={"ours, as printed": (0.9,), "Lockgate": (0.95,), "HAT": (0.9, 0.92)},
             b={"Lockgate": (), "GDumb": (0.8,), "SVM on the stored images": (0.7,)},
-            c={"HAT": (0.99,)},
+            c={"HAT": (0.99,), "LwF": ()},
+            d={"HAT": (), "Lockgate": ()},
         )
     )
     lines = text.splitlines()
-    assert lines[0].count("|") == 2 + len(COLUMNS)
+    assert lines[0] == f"| | {' | '.join(list(COLUMNS)[:3])} |", "a column of which nothing was run is not shown"
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == [
         "HAT",
         "GDumb",
         "ours, as printed",
-        "Lockgate",
+        "**Lockgate**",
         "SVM on the stored images",
-    ]
-    assert lines[2] == "| HAT | 0.9100 ± 0.0141 (2) |  | 0.9900 (1) |  |"
-    assert lines[5] == "| Lockgate | 0.9500 (1) | not run |  |  |"
+    ], "nor is LwF, of which nothing was run"
+    assert lines[2] == "| HAT | 0.9100 ± 0.0141 (2) |  | 0.9900 (1) |"
+    assert lines[5] == "| **Lockgate** | **0.9500 (1)** | – |  |"
     assert "episodic.svg" not in text
 
 

@@ -13,7 +13,8 @@ from lockgate.reproduction.results import Result, ResultRow
 TITLE = """# Reproduction
 
 *Conditional Channel Gated Networks for Task-Aware Continual Learning* (Abati et al., CVPR 2020): what it claims, and
-what the runs kept here say to it. *In part*: on some data and not on others."""
+what the runs kept here say about it. *In part*: on some data and not on others. Not everything has been run yet:
+[what was run](#what-was-run) counts the cells. A short table of what was is in the [README](README.md#results)."""
 
 HEAD = """## How to read this page
 

@@ -1,6 +1,7 @@
-"""The small table of the README: every method on digits and MNIST, with and without the task, from the tables' results.
+"""The small table of the README: methods on digits and MNIST, with and without the task, from the tables' results.
 
-It stands between two marks, and whatever stands there is replaced.
+It has the rows and columns of which anything was run; all others are in REPRODUCTION.md. It stands between two marks,
+and whatever stands there is replaced.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lockgate.errors import LockgateError
+from lockgate.report.formatting import ABSENT
 from lockgate.reproduction.cells import ours
 from lockgate.reproduction.results import AVERAGE, Number, Result, ResultRow
+from lockgate.reproduction.rows import LOCKGATE
 from lockgate.reproduction.tables_and_figures import digits
 from lockgate.runs.directory import write_atomically
 
@@ -37,11 +40,17 @@ def overview(results: Sequence[Result]) -> str:
         for row in by_name[table].of(group):
             if column in row.numbers:
                 cells.setdefault(row.name, {})[title] = row.numbers[column]
-    if not any(number.ours for row in cells.values() for number in row.values()):
+    ran = {name: row for name, row in cells.items() if any(number.ours for number in row.values())}
+    if not ran:
         return NOTHING
-    names = [*(name for name in cells if not name.startswith(LAST)), *(name for name in cells if name.startswith(LAST))]
-    lines = [f"| | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
-    lines += [f"| {name} | {' | '.join(_cell(cells[name], title) for title in COLUMNS)} |" for name in names]
+    titles = [title for title in COLUMNS if any(title in row and row[title].ours for row in ran.values())]
+    names = [*(name for name in ran if not name.startswith(LAST)), *(name for name in ran if name.startswith(LAST))]
+    lines = [f"| | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
+    for name in names:
+        shown = [_cell(ran[name], title) for title in titles]
+        if name == LOCKGATE:
+            shown = [f"**{cell}**" if cell not in ("", ABSENT) else cell for cell in shown]
+        lines.append(f"| {f'**{name}**' if name == LOCKGATE else name} | {' | '.join(shown)} |")
     drawn = any(_sizes(row) > 1 for row in by_name["episodic"].of("mnist"))  # a line needs two points
     return "\n".join([*lines, *(["", FIGURE] if drawn else [])])
 
@@ -52,11 +61,11 @@ def _sizes(row: ResultRow) -> int:
 
 
 def _cell(row: Mapping[str, Number], title: str) -> str:
-    """Mean and deviation, and how many seeds they are of; nothing where a method has no such number."""
+    """Mean and deviation, and how many seeds they are of; a dash: not run; nothing: a method has no such number."""
     number = row.get(title)
     if number is None:
         return ""
-    return " ".join(ours(number)) + (f" ({len(number.ours)})" if number.ours else "")
+    return f"{' '.join(ours(number))} ({len(number.ours)})" if number.ours else ABSENT
 
 
 def fill(page: Path, text: str) -> None:
