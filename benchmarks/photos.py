@@ -4,9 +4,10 @@
 
 DATA holds ``<set>/train/<class>/*`` and ``<set>/test/<class>/*``, or for the set cifar10 its own files, of which
 ``--per-class`` training images a class are used, enlarged to ``--size``; all test images are. What the network makes
-of an image is computed once and kept in ``--cache``; methods, tasks and tests are those of a run. Numbers are the mean over class orders of the
-accuracy after the last task, and their spread; seconds are of learning all tasks, of one order. With ``--held-out``, to
-choose by, test images are not looked at: half of 30 % of the training images are tested on.
+of an image is computed once and kept in ``--cache``; methods, tasks and tests are those of a run. Numbers are the mean
+over class orders of the accuracy after the last task, and their spread; seconds are of learning all tasks, of one
+order. With ``--held-out``, to choose by, test images are not looked at: half of 30 % of the training images are tested
+on.
 """
 
 from __future__ import annotations
