@@ -76,7 +76,9 @@ def test_what_only_training_has_trains_streams_of_the_pretrained_network(asked: 
     assert start[:3] == (PRETRAINED, "ccgn-episodic", "episodic")
     made = first(settings, PHOTOS, 1, start)
     assert made.options["grow"] == 0, "what was given does not widen"
-    assert "up to" in "".join(describe(made, "pets", ["cat"], [9], 0, start))
+    said = "".join(describe(made, "pets", ["cat"], [9], 0, start))
+    assert "up to" in said
+    assert "answers: when training has ended; after one pass" in said
 
 
 def test_settings_of_training_are_refused_where_nothing_is_trained() -> None:
