@@ -4,8 +4,8 @@ each task (which cannot answer without it), one network fine-tuned in sequence, 
     python benchmarks/photo_training.py DATA [--sets trashnet6] [--rows streams scratch] [--orders 0 1 2] [--held-out]
 
 DATA is as for ``photos.py``. With ``--held-out`` test images are not read: half of 30 % of the training images, held
-out, are tested on, to choose settings; ``slda-ridge`` is then the row to compare with. A line of JSON for each run, appended
-to ``--out``. One thread; hours, for all of it.
+out, are tested on, to choose settings; ``slda-ridge`` is then the row to compare with. A line of JSON for
+each run, appended to ``--out``. One thread; hours, for all of it.
 """
 
 from __future__ import annotations
