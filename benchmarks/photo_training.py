@@ -1,10 +1,11 @@
-"""What training adds on photos: streams of a pretrained network, a network fine-tuned in sequence, one from scratch.
+"""What training adds on photos: streams of a pretrained network; beside them a copy of the whole network fine-tuned for
+each task (which cannot answer without it), one network fine-tuned in sequence, one from scratch.
 
     python benchmarks/photo_training.py DATA [--sets trashnet6] [--rows streams scratch] [--orders 0 1 2] [--held-out]
 
 DATA is as for ``photos.py``. With ``--held-out`` test images are not read: half of 30 % of the training images, held
-out, are tested on, to choose settings; ``slda`` is then the row to compare with. A line of JSON for each run, appended
-to ``--out``. One thread; hours, for all of it.
+out, are tested on, to choose settings; ``slda-ridge`` is then the row to compare with. A line of JSON for
+each run, appended to ``--out``. One thread; hours, for all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from photos import TASKS
 STREAMS = {"options": {"inference": "joint", "targets": "class", "rehearsal": 8, "buffer": 500}, "epochs": 8}
 LITE0 = {"backbone": "efficientnet_lite0", "optim": {"batch_size": 16, "lr": 0.001, "selection": "last"}}
 ROWS: dict[str, dict[str, Any]] = {
-    "slda": {"method": "slda", **LITE0, "augment": {"random_flip": True}},
+    "slda-ridge": {"method": "slda-ridge", **LITE0, "augment": {"random_flip": True}},
     "streams": {
         "method": "ccgn-episodic",
         **LITE0,
@@ -30,6 +31,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "model": {"private": 0.25, "private_depth": 0.25},
         "runtime": {"feature_cache": "runs/photos/prefix"},
     },
+    "copies": {"method": "ccgn", **LITE0, "epochs": 8, "model": {"private": 1.0, "private_depth": 1.0}},
     "sequence": {"method": "finetune", **LITE0, "epochs": 4},
     "scratch": {"preset": "short", "method": "ccgn-episodic", "backbone": "simple_cnn", "data": {"image_size": 32}},
 }

@@ -2,10 +2,12 @@
 
     python benchmarks/photos.py DATA [--sets flowers20 grocery24] [--orders 0 1 2] [--size 160] [--flip] [--held-out]
 
-DATA holds ``<set>/train/<class>/*`` and ``<set>/test/<class>/*``. What the network makes of an image is computed once
-and kept in ``--cache``; methods, tasks and tests are those of a run. Numbers are the mean over class orders of the
-accuracy after the last task, and their spread; seconds are of learning all tasks, of one order. With ``--held-out``, to
-choose by, test images are not looked at: half of 30 % of the training images are tested on.
+DATA holds ``<set>/train/<class>/*`` and ``<set>/test/<class>/*``, or for the set cifar10 its own files, of which
+``--per-class`` training images a class are used, enlarged to ``--size``; all test images are. What the network makes
+of an image is computed once and kept in ``--cache``; methods, tasks and tests are those of a run. Numbers are the mean
+over class orders of the accuracy after the last task, and their spread; seconds are of learning all tasks, of one
+order. With ``--held-out``, to choose by, test images are not looked at: half of 30 % of the training images are tested
+on.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lockgate.backbones.base import Backbone
 from lockgate.backbones.pretrained import efficientnet_lite0
 from lockgate.config import AugmentConfig, DataConfig, ModelConfig, ScenarioConfig
-from lockgate.data import folder
-from lockgate.data.arrays import Dataset
+from lockgate.data import cifar10, folder
+from lockgate.data.arrays import Arrays, Dataset, UnreadArrays
 from lockgate.evaluation.accuracy import class_incremental, task_incremental
 from lockgate.layers.pool import pooled
 from lockgate.methods import METHODS
@@ -34,12 +37,14 @@ from lockgate.methods.closed_form import ClosedForm
 from lockgate.scenario import split
 
 TASKS = {"flowers20": 4, "grocery24": 6, "trashnet6": 3}
+CIFAR = {"cifar10": 5}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "ncm, last features": ("ncm", {"features": "last"}),
     "ncm, all layers": ("ncm", {}),
     "slda, last features": ("slda", {"features": "last"}),
     "slda, all layers, no roots": ("slda", {"roots": False}),
     "slda, all layers": ("slda", {}),
+    "slda-ridge, all layers": ("slda-ridge", {}),
     "ranpac, last features": ("ranpac", {"features": "last"}),
     "ranpac, all layers": ("ranpac", {}),
 }
@@ -102,6 +107,29 @@ def measure(
     return {"without": sum(without) / tasks, "given": sum(given) / tasks, "seconds": seconds}
 
 
+def enlarged(found: Arrays, size: int, per_class: int) -> Arrays:
+    """The same images of each class whatever the order of classes; 0: all."""
+    y, draw = torch.from_numpy(found.y), torch.Generator().manual_seed(1)
+    rows = torch.arange(len(y))
+    if per_class:
+        of_class = [torch.nonzero(y == label).flatten() for label in range(int(y.max()) + 1)]
+        rows = torch.cat([mine[torch.randperm(len(mine), generator=draw)[:per_class]] for mine in of_class])
+    x = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
+    for start in range(0, len(rows), 500):
+        part = torch.from_numpy(found.x[rows[start : start + 500].numpy()]).float()
+        larger = F.interpolate(part, size=(size, size), mode="bicubic", antialias=True, align_corners=False)
+        x[start : start + 500] = larger.clamp(0, 255).round().byte()
+    return Arrays(x.numpy(), y[rows].numpy())
+
+
+def dataset(data: Path, name: str, size: int, resize: str, per_class: int) -> Dataset:
+    if name not in CIFAR:
+        return folder.read(data / name, DataConfig(image_size=size, resize=resize))
+    found = cifar10.read(data, DataConfig())
+    test = UnreadArrays(lambda: enlarged(found.test, size, 0))
+    return Dataset(name, found.classes, enlarged(found.train, size, per_class), test)
+
+
 def shown(values: list[float]) -> str:
     spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.3f}{spread}"
@@ -110,10 +138,11 @@ def shown(values: list[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--sets", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--sets", nargs="+", choices=[*TASKS, *CIFAR], default=list(TASKS))
     parser.add_argument("--orders", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--size", type=int, default=160)
     parser.add_argument("--resize", choices=["crop", "stretch"], default="crop")
+    parser.add_argument("--per-class", type=int, default=500, help="training images a class, of cifar10")
     parser.add_argument("--flip", action="store_true", help="count mirror images as well")
     parser.add_argument("--held-out", action="store_true", help="to choose by: test images are not looked at")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
@@ -123,15 +152,15 @@ def main() -> None:
     how: dict[str, Any] = {"held_out": 0.3, "evaluate": "held_out"} if given.held_out else {}
     print("| photos | method | without the task | with the task | CPU seconds |\n|---|---|---|---|---|", flush=True)
     for name in given.sets:
-        data = folder.read(given.data / name, DataConfig(image_size=given.size, resize=given.resize))
+        data, tasks = dataset(given.data, name, given.size, given.resize, given.per_class), (TASKS | CIFAR)[name]
         shape = (3, given.size, given.size)
         network = efficientnet_lite0(shape, ClosedForm.layer_factory("he", None), ModelConfig()).eval()
         backbone = Remembering(network, given.cache / f"{name}-{given.size}-{given.resize}.safetensors")
         for row in given.rows:
-            found = [measure(data, TASKS[name], backbone, row, order, given.flip, how) for order in given.orders]
+            found = [measure(data, tasks, backbone, row, order, given.flip, how) for order in given.orders]
             cells = [shown([f[key] for f in found]) for key in ("without", "given")]
             seconds = statistics.mean(f["seconds"] for f in found)
-            print(f"| {name}, {TASKS[name]} tasks | {row} | {cells[0]} | {cells[1]} | {seconds:.1f} |", flush=True)
+            print(f"| {name}, {tasks} tasks | {row} | {cells[0]} | {cells[1]} | {seconds:.1f} |", flush=True)
         backbone.save()
 
 

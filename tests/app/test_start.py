@@ -76,13 +76,15 @@ def test_what_only_training_has_trains_streams_of_the_pretrained_network(asked: 
     assert start[:3] == (PRETRAINED, "ccgn-episodic", "episodic")
     made = first(settings, PHOTOS, 1, start)
     assert made.options["grow"] == 0, "what was given does not widen"
-    assert "up to" in "".join(describe(made, "pets", ["cat"], [9], 0, start))
+    said = "".join(describe(made, "pets", ["cat"], [9], 0, start))
+    assert "up to" in said
+    assert "answers: when training has ended; after one pass" in said
 
 
 def test_settings_of_training_are_refused_where_nothing_is_trained() -> None:
     model = first(UserSettings(), PHOTOS, 1, choose(UserSettings(), PHOTOS, True))
     refuse_changes(UserSettings(memory="none", backbone=PRETRAINED, size=160), model)
-    with pytest.raises(ConfigError, match="'epochs' is for what is trained, and slda solves"):
+    with pytest.raises(ConfigError, match="'epochs' is for what is trained, and slda-ridge solves"):
         for_task(model, UserSettings(epochs=3), 100)
     with pytest.raises(ConfigError, match="'memory' was fixed as none"):
         refuse_changes(UserSettings(memory="episodic"), model)

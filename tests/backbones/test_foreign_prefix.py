@@ -172,3 +172,22 @@ def test_a_run_with_a_cache_is_repeated_to_the_bit(tmp_path):
     one, two = (last_state(tmp_path / name) for name in ("a", "b"))
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert all(summary["audit"]["ok"] for summary in summaries)
+
+
+def test_no_image_at_all_is_no_reason_to_fail(tmp_path):
+    backbone, _ = begun(tmp_path)
+    assert {len(value) for value in backbone.cache.outputs(X[:0]).values()} == {0}
+
+
+def test_streams_that_tell_classes_apart_learn_a_second_task_from_kept_features(tmp_path):
+    """`lockgate learn --memory episodic` from a pretrained network: targets are classes, of which all are known."""
+    described = tiny.experiment(
+        "ccgn-episodic",
+        "tests.support.networks:Concatenated",
+        model={"private_depth": 0.34},
+        runtime={"feature_cache": str(tmp_path / "features")},
+        options={"targets": "class", "inference": "joint"},
+        augment={"random_translate": 0},
+    )
+    result = run(described, tmp_path / "run")
+    assert result["class_incremental"]["average"] > 0

@@ -17,7 +17,7 @@ from lockgate.testing import tiny_experiment
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
-CLOSED_FORM = ("ncm", "slda", "ranpac")
+CLOSED_FORM = ("ncm", "slda", "slda-ridge", "ranpac")
 """Methods that learn without steps."""
 AUDITED = (*GATED, "hat", *CLOSED_FORM)
 """Methods that promise that past answers never change."""

@@ -53,6 +53,8 @@ def _of_the_model(schedule: Experiment, start: Start, closed_form: bool) -> list
     elif start.memory == "episodic":
         kept = schedule.options["buffer"]
         lines.append(f"  memory: up to {kept} of your images are kept inside the model, to tell tasks apart")
+        if start.pretrained:
+            lines.append("  answers: when training has ended; after one pass, solved for: without --memory or --epochs")
     elif start.memory == "none":
         lines.append("  memory: none, so you must say the task when you ask")
     return lines

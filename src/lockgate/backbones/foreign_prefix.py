@@ -112,7 +112,8 @@ class PrefixCache:
         """What the modules of the prefix give for images (B, C, H, W), each computed once: alone, so that its bits
         depend on no other."""
         rows = []
-        for image in torch.split(x, 1):
+        for one in x.unbind():  # torch.split would give an empty part of no images
+            image = one[None]
             digest = image_digest(image)
             row = self.cache.get(digest)
             if row is None:
@@ -120,4 +121,4 @@ class PrefixCache:
                     row = self.prefix.row(self.run(image, None)[1])
                 self.cache.put(digest, row)
             rows.append(row.to(x.device))
-        return self.prefix.outputs(torch.stack(rows))
+        return self.prefix.outputs(torch.stack(rows) if rows else x.new_empty(0, self.prefix.length))

@@ -49,6 +49,9 @@ METHODS: Registry[type[Method]] = Registry(
         "slda": Entry(
             "lockgate.methods.slda:SLDA", "A frozen network, class means and one shrunken covariance, in closed form."
         ),
+        "slda-ridge": Entry(
+            "lockgate.methods.slda_ridge:SLDARidge", "As slda, times a ridge regression from the same sums."
+        ),
         "ranpac": Entry(
             "lockgate.methods.ranpac:RanPAC", "A frozen network, random projections, and a ridge regression (RanPAC)."
         ),

@@ -1,4 +1,4 @@
-"""A frozen network and a classifier that is solved for instead of trained: what ncm, slda and ranpac share.
+"""A frozen network and a classifier that is solved for instead of trained: what ncm, slda, slda-ridge and ranpac share.
 
 end of task t:  one pass over its images -> statistics by class (statistics.py) -> weights, in closed form
                 chosen and tempered by its held-out images, which are then counted as well
@@ -183,11 +183,15 @@ def collect(method: ClosedForm, statistics: Statistics, examples: Examples, clas
 
 def _held_out_scores(method: ClosedForm, task: Task, weight: Tensor, bias: Tensor) -> Tensor:
     """What the held-out images of ``task`` score by weights (classes seen, D) and biases, (N, classes seen)."""
-    device = method.input.mean.device
     weight, bias = weight.to(method.weight), bias.to(method.weight)
+    return F.linear(held_out_features(method, task), weight, bias).cpu()
+
+
+def held_out_features(method: ClosedForm, task: Task) -> Tensor:
+    """Features (N, D) of the held-out images of ``task``."""
+    device = method.input.mean.device
     parts = task.val.parts(eval_batch(method.image_shape))
-    scores = [F.linear(method.features(x.to(device)), weight, bias).cpu() for x in parts]
-    return torch.cat([torch.empty(0, len(bias)), *scores])
+    return torch.cat([method.weight.new_empty(0, method.width), *(method.features(x.to(device)) for x in parts)])
 
 
 def _parts(method: ClosedForm, examples: Examples) -> Iterator[tuple[Tensor, Tensor]]:

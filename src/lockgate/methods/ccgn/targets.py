@@ -19,7 +19,7 @@ def class_targets(network: MultiHeadNetwork, examples: Examples, known: int) -> 
     y = examples.y.clone()
     for task in range(known):
         rows = torch.nonzero((y < 0) & (examples.task == task)).flatten()
-        for part in torch.split(rows, eval_batch(network.image_shape)):
+        for part in torch.split(rows, eval_batch(network.image_shape)) if len(rows) else ():  # not of no image at all
             images = examples.batch(part).x.to(network.input.mean.device)
             y[part] = network.logits(images, task).argmax(1).to(y.device)
     return torch.where(y < 0, y, y + first_classes(network).to(y.device)[examples.task])
