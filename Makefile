@@ -52,7 +52,7 @@ tables: $(STAMP)  ## REPRODUCTION.md, the table and the figure of the README, fr
 	@rm -rf runs/tables
 	$(BIN)/lockgate reproduce all --no-run --results results --root runs/tables --readme README.md
 	cp runs/tables/REPRODUCTION.md REPRODUCTION.md
-	cp runs/tables/episodic-mnist.svg docs/episodic.svg 2>/dev/null || rm -f docs/episodic.svg
+	cp runs/tables/over-tasks.svg docs/over_tasks.svg
 
 bench: $(STAMP)  ## timings as ratios, written to docs/performance.md; RUNS="a b": run folders to time inference of
 	$(BIN)/python benchmarks/write.py $(RUNS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from lockgate.errors import LockgateError
 from lockgate.report.formatting import ABSENT
 from lockgate.reproduction.cells import ours
-from lockgate.reproduction.results import AVERAGE, Number, Result, ResultRow
+from lockgate.reproduction.results import AVERAGE, Number, Result
 from lockgate.reproduction.rows import LOCKGATE
 from lockgate.reproduction.tables_and_figures import digits
 from lockgate.runs.directory import write_atomically
@@ -25,8 +25,8 @@ COLUMNS = {
     "MNIST, not given, C = 500": ("episodic", "mnist", "C = 500"),
 }
 """Where the numbers of each column are: table, group, column."""
-FIGURE = "![Split MNIST without the task: accuracy by images kept, all methods](docs/episodic.svg)"
-"""Shown where the figure has anything to show."""
+FIGURE = "![Digits, no task given: mean accuracy on all tasks learnt so far, after each task](docs/over_tasks.svg)"
+"""Where anything on the digits was run."""
 LAST = ("ours, as printed", "Lockgate", "SVM on the stored images")
 """Rows that come after all rivals."""
 NOTHING = "No results of the present code are here yet: `lockgate reproduce digits --results results` makes some."
@@ -51,13 +51,8 @@ def overview(results: Sequence[Result]) -> str:
         if name == LOCKGATE:
             shown = [f"**{cell}**" if cell not in ("", ABSENT) else cell for cell in shown]
         lines.append(f"| {f'**{name}**' if name == LOCKGATE else name} | {' | '.join(shown)} |")
-    drawn = any(_sizes(row) > 1 for row in by_name["episodic"].of("mnist"))  # a line needs two points
+    drawn = any(row.run for row in by_name["digits"].rows)
     return "\n".join([*lines, *(["", FIGURE] if drawn else [])])
-
-
-def _sizes(row: ResultRow) -> int:
-    """Of how many sizes of the memory a row has a number."""
-    return sum(number.mean is not None for number in row.numbers.values())
 
 
 def _cell(row: Mapping[str, Number], title: str) -> str:

@@ -11,8 +11,10 @@ from lockgate.report.formatting import plural
 from lockgate.reproduction import TABLES
 from lockgate.reproduction.archive import keep
 from lockgate.reproduction.estimate import estimate, in_words
+from lockgate.reproduction.figures import alone
 from lockgate.reproduction.markdown import reproduction
 from lockgate.reproduction.measure import measurable
+from lockgate.reproduction.over_tasks import FILE, over_tasks
 from lockgate.reproduction.overview import fill, overview
 from lockgate.reproduction.paper_table import Line, PaperTable, Schedule
 from lockgate.reproduction.plan import Job, chosen, held, jobs, key, taken
@@ -96,6 +98,9 @@ def write_all(plan: Plan, log: Callable[[str], None]) -> list[Path]:
         result = gather(paper_table, plan.schedule, lines, _most(plan, paper_table), known, log)
         written += write(paper_table, result, lines, known, plan.root)
         results.append(result)
+        if paper_table.name == "digits" and (drawn := over_tasks(lines, _most(plan, paper_table), known)):
+            written.append(plan.root / FILE)
+            write_atomically(written[-1], alone(drawn))
         if plan.results is not None:
             _keep(lines, _most(plan, paper_table), known, plan, log)
     if len(plan.paper_tables) == len(TABLES):
