@@ -6,6 +6,7 @@ Nothing is kept of a batch when the next is read, so that a million images need 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -116,8 +117,18 @@ def _named(lines: Iterable[bytes]) -> Iterator[Path]:
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        found = sorted(p for p in path.rglob("*") if p.is_file() and p.name.lower() not in LITTER)
-        yield from (p for p in found if not any(part.startswith(".") for part in p.relative_to(path).parts))
+        yield from map(Path, _inside(str(path))) if path.is_dir() else [path]
+
+
+def _inside(folder: str) -> Iterator[str]:
+    """Files of a folder and of those in it, by their names; hidden ones are passed over, and links to folders."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    except PermissionError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _inside(entry.path)
+        elif entry.is_file() and entry.name.lower() not in LITTER:
+            yield entry.path

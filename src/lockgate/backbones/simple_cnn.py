@@ -5,18 +5,17 @@ conv1 - ReLU - pool - gate - conv2 - ReLU - pool - gate - conv3 - ReLU - gate - 
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from lockgate.backbones.base import Backbone, Channels, Stream, as_stream
 from lockgate.config import ModelConfig
 from lockgate.layers.plain import LayerFactory
-from lockgate.layers.pool import max_pool
+from lockgate.layers.pool import max_pool, relu
 
 
 def _relu_pool(h: Tensor) -> Tensor:
     # Pool before ReLU: the same values (both are monotone), at a quarter of the ReLU's cost.
-    return F.relu(max_pool(h))
+    return relu(max_pool(h))
 
 
 class SimpleCNN(Backbone):
@@ -40,5 +39,5 @@ class SimpleCNN(Backbone):
         """(B, C, H, W) to features (B, width)."""
         x, gate1 = self.conv1(x, task, _relu_pool)  # (B, width, H/2, W/2)
         x, gate2 = self.conv2(x, task, _relu_pool)  # (B, width, H/4, W/4)
-        x, gate3 = self.conv3(x, task, F.relu)
+        x, gate3 = self.conv3(x, task, relu)
         return as_stream(self.conv3, x.mean((2, 3)), task, [gate1, gate2, gate3])

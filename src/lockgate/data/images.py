@@ -28,6 +28,7 @@ LITTER = {"thumbs.db", "desktop.ini"}  # what Windows leaves behind; files with 
 MANY = 1000  # from this many files on, a progress bar is worth its line
 COMMON = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # decoded by Pillow itself: for others it may start other programs
 MOST_TOLD = 10  # bad images named in one error
+AT_ONCE = 2**20  # bytes; smaller files are read in one go, which is faster than piece by piece as Pillow does
 BLOCK = 512  # files that are decoded at a time
 IN_MEMORY = DataConfig.in_memory
 
@@ -108,8 +109,12 @@ def try_image(path: Path, how: Preprocessing) -> Pixels | DataError:
 
 def read_image(path: Path, how: Preprocessing) -> Pixels:
     """One image file as (C, H, W)."""
-    with _told_by_name(str(path)), Image.open(path) as image:
-        return _pixels(str(path), image, how)
+    name = str(path)
+    with _told_by_name(name):
+        with open(path, "rb", buffering=0) as file:
+            data = file.read(AT_ONCE)
+        with Image.open(io.BytesIO(data) if len(data) < AT_ONCE else path) as image:
+            return _pixels(name, image, how)
 
 
 def decode_image(data: bytes, name: str, how: Preprocessing) -> Pixels:

@@ -85,7 +85,8 @@ class Preprocessing:
         if self.resize == "crop":
             # JPEG decodes to a half, a quarter or an eighth many times faster; never below twice what is wanted.
             image.draft(None, (2 * self.size, 2 * self.size))
-        image = opaque(upright(image), self.background).convert("L" if self.greyscale else "RGB")
+        image, mode = opaque(upright(image), self.background), "L" if self.greyscale else "RGB"
+        image = image if image.mode == mode else image.convert(mode)
         image = _cropped(image, self.size) if self.resize == "crop" else _stretched(image, self.size)
         pixels = np.asarray(image, np.uint8)
         return pixels[None] if self.greyscale else pixels.transpose(2, 0, 1)
