@@ -41,7 +41,7 @@ def _drawn(curves: Mapping[str, tuple[Sequence[float], int]]) -> Figure:
     body = [*frame.grid()]
     body += [text(frame.at(i + 1, None)[0], frame.bottom + 17, str(i + 1), "tick", "middle") for i in range(tasks)]
     body.append(text((frame.left + frame.right) / 2, HEIGHT - 5, "tasks learnt", "label", "middle"))
-    legend = []
+    legend: list[tuple[str, str]] = []
     for n, (name, (line, seeds)) in reversed(list(enumerate(curves.items()))):  # ours is drawn last, above all others
         said = f"{name}: {', '.join(map(formatting.score, line))} ({formatting.plural(seeds, 'seed')})"
         points = [frame.at(i, value) for i, value in enumerate(line, 1)]
