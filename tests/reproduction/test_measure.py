@@ -43,8 +43,10 @@ def test_macs_of_every_stage_from_the_last_model(folder: Path) -> None:
     readout = learner.readout.weight.numel() / 1e6  # every input of both streams for every class of both tasks
     classifier = (learner.task_classifier.squeeze.weight.numel() + learner.task_classifier.out.weight.numel()) / 1e6
     assert readout > 0
-    assert found["class_incremental"][1] == pytest.approx(every + readout + classifier)
+    companion, companion_paper = (count / 1e6 for count in learner.companion.macs(learner.image_shape))
+    assert found["class_incremental"][1] == pytest.approx(every + readout + classifier + companion)
     assert found["class_incremental_paper"][0] == found["task_incremental_paper"][0]
+    assert found["class_incremental_paper"][1] > companion_paper > 0
 
 
 def test_a_stage_costs_what_the_run_noted_then(folder: Path) -> None:

@@ -62,12 +62,12 @@ def test_the_figure_is_shown_where_the_digits_were_run() -> None:
 def test_the_figure_has_the_mean_of_every_stage_over_seeds(tmp_path: Path) -> None:
     """Read off kept results, by hand: what pointers show over the lines of the picture."""
     kept = Path(__file__).parents[2] / "results"
-    found = [json.loads(path.read_text()) for path in sorted(kept.glob("digits-finetune-*/summary.json"))]
+    found = [json.loads(path.read_text()) for path in sorted(kept.glob("digits-er-ace-*/summary.json"))]
     stages = [[statistics.fmean(row) for row in one["class_incremental"]["matrix"]] for one in found]
     wanted = ", ".join(f"{statistics.fmean(values):.3f}" for values in zip(*stages, strict=True))
     words = ["reproduce", "digits", "--no-run", "--results", str(kept), "--root", str(tmp_path)]
     assert main(words) == 0
-    assert f"finetune: {wanted} ({len(found)} seeds)" in (tmp_path / "over-tasks.svg").read_text()
+    assert f"ER-ACE: {wanted} ({len(found)} seeds)" in (tmp_path / "over-tasks.svg").read_text()
 
 
 def test_where_nothing_was_run_it_says_so() -> None:

@@ -148,11 +148,10 @@ def test_a_number_keeps_the_seed_it_was_made_with():
 
 def test_reproduction_links_to_every_table_and_holds_its_table():
     text = reproduction([result(row("ours", C500=(0.94, 0.93)))], "short")
-    link = re.search(r"\]\(#([^)]+)\)", text)
-    assert link is not None
+    links = re.findall(r"\]\(#([^)]+)\)", text)
     heading = next(line for line in text.splitlines() if line.startswith("## Figure 0"))
     anchor = re.sub(r"[^\w\- ]", "", heading.removeprefix("## ").lower()).replace(" ", "-")
-    assert link[1] == anchor
+    assert anchor in links
     assert "| ours | 0.9300 (0.940) |" in text
 
 

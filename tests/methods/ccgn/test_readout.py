@@ -165,7 +165,7 @@ def learnt(request, tmp_path_factory):
     """A learner that has learnt three tasks, and its tasks."""
     size = {"tasks": 3, "data": {"synthetic_classes": 6, "synthetic_per_class": 20}}
     out = tmp_path_factory.mktemp("run") / "run"
-    run(tiny.experiment("ccgn-episodic", request.param, **size), out)
+    run(tiny.experiment("ccgn-episodic", request.param, **size, options={"companion": 0.0}), out)
     learner, scenario, _ = load(out)
     return learner.eval(), scenario.tasks
 
