@@ -37,7 +37,8 @@ def _curve(run: Path) -> list[float]:
 
 def _drawn(curves: Mapping[str, tuple[Sequence[float], int]]) -> Figure:
     tasks = max(len(line) for line, _ in curves.values())
-    frame = Frame((1, tasks), ticks(0.0, 1.0), **{**EDGES, "right": WIDTH - 20})
+    lowest = min(min(line) for line, _ in curves.values())
+    frame = Frame((1, tasks), ticks(lowest, 1.0), **{**EDGES, "right": WIDTH - 20})
     body = [*frame.grid()]
     body += [text(frame.at(i + 1, None)[0], frame.bottom + 17, str(i + 1), "tick", "middle") for i in range(tasks)]
     body.append(text((frame.left + frame.right) / 2, HEIGHT - 5, "tasks learnt", "label", "middle"))
