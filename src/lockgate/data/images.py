@@ -111,7 +111,7 @@ def read_image(path: Path, how: Preprocessing) -> Pixels:
     """One image file as (C, H, W)."""
     name = str(path)
     with _told_by_name(name):
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb") as file:  # buffered: a raw read may return less than there is
             data = file.read(AT_ONCE)
         with Image.open(io.BytesIO(data) if len(data) < AT_ONCE else path) as image:
             return _pixels(name, image, how)
