@@ -35,7 +35,7 @@ def share(part: float | None, whole: float | None) -> str:
 
 def of_dense(macs: Macs) -> str:
     """What a share of ``macs.dense`` is a share of."""
-    return "of the dense network's MACs" + (" before it grew" if macs.grown else "")
+    return "of the dense network's MACs" + (" before it grew" if macs.grown else "") + ", task given"
 
 
 def mebibytes(number: int) -> str:
