@@ -14,8 +14,9 @@ from lockgate.methods.base import Context
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.companion import Companion
 from lockgate.methods.ccgn.options import EpisodicOptions
+from lockgate.methods.ccgn.start import begin_as
 from lockgate.methods.ccgn.targets import first_classes
-from lockgate.types import Batch, Losses
+from lockgate.types import Batch, Examples, Losses, Task
 
 
 class CCGNEpisodic(ClassIncremental):
@@ -35,7 +36,15 @@ class CCGNEpisodic(ClassIncremental):
         kind = EpisodicMemory if self.options.readout == "mlp" else HeldOutMemory
         return kind(self.options.buffer)
 
-    # -- the companion: streams learn the same bits with it and without it, so it has randomness and clipping of its own
+    # -- the companion: what it learns has no say in how streams learn, so it has randomness and clipping of its own;
+    #    a later stream begins as it stands then
+
+    def begin_task(self, task: Task) -> Examples:
+        """Free filters begin as the companion's, once it has learnt something."""
+        current = super().begin_task(task)
+        if self.companion is not None and len(self.heads) > 1:
+            begin_as(self.backbone, self.companion, len(self.heads) - 1)
+        return current
 
     def add_task(self, classes: int) -> None:
         """The companion grows too."""
