@@ -7,8 +7,12 @@ from collections.abc import Iterator
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, here and in processes that tests start
 
+import hypothesis
 import pytest
 import torch
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of ours
+hypothesis.settings.load_profile("untimed")
 
 pytest_plugins = ["tests.support.run_fixtures"]
 

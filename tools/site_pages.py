@@ -41,13 +41,19 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put into the navigation what nobody put into an order."""
     nav: list[Any] = config.nav or []
     sections = {name: pages for entry in nav if isinstance(entry, dict) for name, pages in entry.items()}
-    methods = sorted((TOP / "docs/methods").glob("*.md"), key=lambda path: (path.stem != "index", path.stem))
+    methods = sorted((TOP / "docs/methods").glob("*.md"), key=_own_first)
     sections["Methods"] += [f"methods/{path.name}" for path in methods]
     sections["Notebooks"] += [page for page in MADE.values() if page.startswith("notebooks/")]
     listed = {page for pages in sections.values() for page in pages}
     sections["Guides"] += [path.name for path in sorted((TOP / "docs").glob("*.md")) if path.name not in listed]
     sections["Guides"] += [{"Examples": [page for page in MADE.values() if page.startswith("examples/")]}]
     return config
+
+
+def _own_first(path: Path) -> tuple[int, str]:
+    """The list of methods, the paper's own, then all others by name."""
+    first = ("index", "ccgn", "streams")
+    return (first.index(path.stem) if path.stem in first else len(first), path.stem)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -67,6 +73,8 @@ def _content(path: Path) -> str:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Lead the links of a page to where things are on the site."""
     here = page.file.src_uri
+    if here == "index.md":
+        page.meta["hide"] = ["navigation"]  # a section of one page
     parts = _FENCE.split(markdown)
     parts[::2] = [_LINK.sub(lambda found: _led(found, here), part) for part in parts[::2]]
     return "".join(parts)

@@ -41,3 +41,10 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     text = (site / "api.html").read_text()
     names = [name for name in lockgate.__all__ if name != "__version__"]
     assert [name for name in names if f">{name}<" not in text] == []
+
+
+def test_lists_are_lists(site: Path) -> None:
+    """mkdocs wants an empty line before a list; without it, dashes run on in a paragraph, as no code host shows it."""
+    for page in site.rglob("*.html"):
+        run_on = re.findall(r"<p>(?:(?!</p>).)*?\n(?:- |\d\. )\S[^\n<]{0,40}", page.read_text(), re.S)
+        assert run_on == [], page.name

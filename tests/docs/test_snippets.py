@@ -68,7 +68,7 @@ def test_readme_learns_two_tasks_and_the_first_does_not_move(log: dict[str, list
     ((typed, said),) = log["README.md"]
     assert len([line for line in typed.splitlines() if line]) <= 11
     last = said.splitlines()[-1]
-    assert last.startswith("bit-equal: True accuracy, no task given: 0.9")
+    assert last.startswith("bit-equal: True accuracy: 0.9")
 
 
 def test_quickstart_does_what_it_says(log: dict[str, list[tuple[str, str]]]) -> None:

@@ -44,7 +44,7 @@ def test_the_numbers_of_the_summary_stand_in_the_page(make_run):
         *("▼ 0.178", "▼ 0.358", "▼ 0.216"),  # lost: 0.99 - 0.812, 0.99 - 0.632, 0.97 - 0.754
         *("37 of 100", "80 of 80", "(17)", "65.0 %", "117 of 180"),  # capacity
         *("22,755,600", "926,100", "4,551,120", "133,333", "20.0 %"),  # computation
-        *("123 sealed tensors", "the logits of 3 tasks", "Audit passed"),
+        *("123 locked tensors", "the logits of 3 tasks", "Audit passed"),
         *("lockgate run ccgn --dataset digits --seed 7", "A processor", "lr: 0.003", "12.3 s", "simple_cnn"),
     ):
         assert wanted in text, wanted

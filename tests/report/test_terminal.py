@@ -101,14 +101,14 @@ def test_how_the_task_was_found_follows_the_matrix(make_episodic):
         "  inference: argmax 0.779, joint 0.788: joint wins by 0.010 (the matrix above is of argmax)",
         "  put into the right task at the end: 0.641 0.762 0.961, mean 0.788",
         "  memory kept: 500 images, 0.37 MiB",
-        "  audit passed: 123 sealed tensors, 9 sets of stream features and the logits of 3 tasks are the same, "
+        "  audit passed: 123 locked tensors, 9 sets of stream features and the logits of 3 tasks are the same, "
         "bit for bit",
     ]
 
 
 def test_a_failed_audit_is_said_in_the_terminal(make_episodic):
     said = terminal.matrix_text(load.read(make_episodic(audit={"ok": False, "tensors": 2, "logits": 1})).summary)
-    assert "  audit FAILED: 2 sealed tensors and the logits of 1 task were compared, and something has changed" in said
+    assert "  audit FAILED: 2 locked tensors and the logits of 1 task were compared, and something has changed" in said
     assert "bit for bit" not in said
 
 

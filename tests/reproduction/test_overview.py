@@ -35,28 +35,42 @@ def results(**numbers: dict[str, tuple[float, ...]]) -> list[Result]:
 def test_rows_of_all_tables_meet_and_ours_come_last() -> None:
     text = overview(
         results(
-            a={"ours, as printed": (0.9,), "Lockgate": (0.95,), "HAT": (0.9, 0.92)},
-            b={"Lockgate": (), "GDumb": (0.8,), "SVM on the stored images": (0.7,)},
-            c={"HAT": (0.99,), "LwF": ()},
+            a={"ours, as printed": (0.9,), "Lockgate": (0.95,), "HAT": (0.9, 0.92), "EWC-On": ()},
+            b={"Lockgate": (0.9,), "GDumb": (0.8,), "SVM on the stored images": (0.7,)},
+            c={"HAT": (0.99,), "Lockgate": ()},
             d={"HAT": (), "Lockgate": ()},
         )
     )
     lines = text.splitlines()
-    assert lines[0] == f"| | {' | '.join(list(COLUMNS)[:3])} |", "a column of which nothing was run is not shown"
+    assert lines[0] == f"| | {' | '.join(list(COLUMNS)[:2])} |", "a column in which ours was not run compares nothing"
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:7]] == [
         "HAT",
         "GDumb",
         "ours, as printed",
         "**Lockgate**",
         "SVM on the stored images",
-    ], "nor is LwF, of which nothing was run"
-    assert lines[2] == "| HAT | 0.9100 ± 0.0141 (2) |  | 0.9900 (1) |"
-    assert lines[5] == "| **Lockgate** | **0.9500 (1)** | – |  |"
+    ], "nor is EWC-On there, of which nothing was run"
+    assert lines[2] == "| HAT | 0.910 ± 0.014 (2) |  |"
+    assert lines[5] == "| **Lockgate** | **0.950 (1)** | **0.900 (1)** |"
+
+
+def test_seeds_stand_in_the_head_where_all_have_as_many() -> None:
+    lines = overview(
+        results(
+            a={"Lockgate": (0.9, 0.92), "HAT": (0.8, 0.8), "EWC-On": ()},
+            b={"Lockgate": (0.9, 0.92), "ER": (0.8,)},
+        )
+    ).splitlines()
+    given, not_given, *_ = COLUMNS
+    assert lines[0] == f"| | {given} (2 seeds) | {not_given} |"
+    assert lines[2] == "| HAT | 0.800 |  |", "seeds that agree have no spread"
+    assert lines[3] == "| ER |  | 0.800 (1) |"
+    assert lines[4] == "| **Lockgate** | **0.910 ± 0.014** | **0.910 ± 0.014 (2)** |"
 
 
 def test_the_figure_is_shown_where_the_digits_were_run() -> None:
-    assert "over_tasks.svg" in overview(results(a={"ER": (0.9,)}))
-    assert "over_tasks.svg" not in overview(results(d={"ER": (0.9,)}))
+    assert "over_tasks.svg" in overview(results(a={"Lockgate": (0.9,)}))
+    assert "over_tasks.svg" not in overview(results(d={"Lockgate": (0.9,)}))
 
 
 def test_the_figure_has_the_mean_of_every_stage_over_seeds(tmp_path: Path) -> None:
@@ -71,7 +85,7 @@ def test_the_figure_has_the_mean_of_every_stage_over_seeds(tmp_path: Path) -> No
 
 
 def test_where_nothing_was_run_it_says_so() -> None:
-    assert overview(results(a={"HAT": ()})) == NOTHING
+    assert overview(results(a={"HAT": (0.9,), "Lockgate": ()})) == NOTHING, "baselines alone compare nothing"
 
 
 def test_a_page_keeps_everything_but_what_stood_between_the_marks(tmp_path: Path) -> None:

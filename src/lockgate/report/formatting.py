@@ -124,7 +124,7 @@ def compared(audit: Audit) -> str:
     """What an audit looked at."""
     features = f", {plural(audit.streams, 'set')} of stream features" if audit.streams else ""
     return (
-        f"{plural(audit.tensors or 0, 'sealed tensor')}{features} and the logits of {plural(audit.logits or 0, 'task')}"
+        f"{plural(audit.tensors or 0, 'locked tensor')}{features} and the logits of {plural(audit.logits or 0, 'task')}"
     )
 
 

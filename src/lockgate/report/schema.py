@@ -91,7 +91,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class Audit:
-    """Verdict of the exactness audit: how many sealed tensors, logit sets and sets of features were compared."""
+    """Verdict of the exactness audit: how many locked tensors, logit sets and sets of features were compared."""
 
     ok: bool
     tensors: int | None

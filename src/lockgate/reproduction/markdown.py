@@ -25,7 +25,7 @@ than fp32 say so beside their epochs. Do not edit: written by `{command}`.
 
 *Ours, as printed* is the paper to the letter (the preset `printed`). *Lockgate* is our own recipe, which rehearses
 classes where the paper rehearses tasks and adds what docs/deviations.md lists: it stands beside, and no verdict is of
-it. Rivals have its means: width, epochs, batch, augmentation, GANs; nothing grows.
+it. Baselines have the same width, epochs, batch, augmentation and GANs as it has; nothing grows.
 {schedule}
 *Reproduced*: every number that was run (averages, where a table has them) is within a point of the paper's, ours as
 little above it as a baseline's (costs: at most 1.2 times, and never above the dense network's); and methods that the

@@ -1,17 +1,16 @@
 """The small table of the README: methods on digits and MNIST, with and without the task, from the tables' results.
 
-It has the rows and columns of which anything was run; all others are in REPRODUCTION.md. It stands between two marks,
-and whatever stands there is replaced.
+It has the columns in which ours was run, so that there is something to compare, and the rows of which any of them was
+run; all else is in REPRODUCTION.md. It stands between two marks, and whatever stands there is replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lockgate.errors import LockgateError
 from lockgate.report.formatting import ABSENT
-from lockgate.reproduction.cells import ours
 from lockgate.reproduction.results import AVERAGE, Number, Result
 from lockgate.reproduction.rows import LOCKGATE
 from lockgate.reproduction.tables_and_figures import digits
@@ -27,8 +26,9 @@ COLUMNS = {
 """Where the numbers of each column are: table, group, column."""
 FIGURE = "![Digits, no task given: mean accuracy on all tasks learnt so far, after each task](docs/over_tasks.svg)"
 """Where anything on the digits was run."""
-LAST = ("ours, as printed", "Lockgate", "SVM on the stored images")
-"""Rows that come after all rivals."""
+OURS = ("ours, as printed", "Lockgate")
+LAST = (*OURS, "SVM on the stored images")
+"""Rows that come after all baselines."""
 NOTHING = "No results of the present code are here yet: `lockgate reproduce digits --results results` makes some."
 
 
@@ -40,14 +40,17 @@ def overview(results: Sequence[Result]) -> str:
         for row in by_name[table].of(group):
             if column in row.numbers:
                 cells.setdefault(row.name, {})[title] = row.numbers[column]
-    ran = {name: row for name, row in cells.items() if any(number.ours for number in row.values())}
-    if not ran:
+    own = [row for name, row in cells.items() if name.startswith(OURS)]
+    titles = [title for title in COLUMNS if any(_ran(row, title) for row in own)]
+    names = [name for name, row in cells.items() if any(_ran(row, title) for title in titles)]
+    if not names:
         return NOTHING
-    titles = [title for title in COLUMNS if any(title in row and row[title].ours for row in ran.values())]
-    names = [*(name for name in ran if not name.startswith(LAST)), *(name for name in ran if name.startswith(LAST))]
-    lines = [f"| | {' | '.join(titles)} |", f"|---|{'---|' * len(titles)}"]
+    names.sort(key=lambda name: name.startswith(LAST))
+    seeds = {title: _seeds(cells.values(), title) for title in titles}
+    heads = [f"{title} ({seeds[title]} seeds)" if seeds[title] else title for title in titles]
+    lines = [f"| | {' | '.join(heads)} |", f"|---|{'---|' * len(titles)}"]
     for name in names:
-        shown = [_cell(ran[name], title) for title in titles]
+        shown = [_cell(cells[name], title, with_seeds=not seeds[title]) for title in titles]
         if name == LOCKGATE:
             shown = [f"**{cell}**" if cell not in ("", ABSENT) else cell for cell in shown]
         lines.append(f"| {f'**{name}**' if name == LOCKGATE else name} | {' | '.join(shown)} |")
@@ -55,12 +58,25 @@ def overview(results: Sequence[Result]) -> str:
     return "\n".join([*lines, *(["", FIGURE] if drawn else [])])
 
 
-def _cell(row: Mapping[str, Number], title: str) -> str:
+def _ran(row: Mapping[str, Number], title: str) -> bool:
+    return title in row and bool(row[title].ours)
+
+
+def _seeds(rows: Iterable[Mapping[str, Number]], title: str) -> int:
+    """How many seeds every number of a column is of, where all are of as many and of more than one; else 0."""
+    counts = {len(row[title].ours) for row in rows if _ran(row, title)}
+    return counts.pop() if len(counts) == 1 and counts != {1} else 0
+
+
+def _cell(row: Mapping[str, Number], title: str, *, with_seeds: bool) -> str:
     """Mean and deviation, and how many seeds they are of; a dash: not run; nothing: a method has no such number."""
     number = row.get(title)
     if number is None:
         return ""
-    return f"{' '.join(ours(number))} ({len(number.ours)})" if number.ours else ABSENT
+    if number.mean is None:
+        return ABSENT
+    text = f"{number.mean:.3f}" + (f" ± {number.std:.3f}" if number.std else "")  # none where seeds agree
+    return f"{text} ({len(number.ours)})" if with_seeds else text
 
 
 def fill(page: Path, text: str) -> None:
