@@ -38,8 +38,7 @@ LATE = {"inference", "rehearsal", "random_translate"}
 
 def experiment_of(method, backbone="simple_cnn", **options):
     """With the paper's task classifier; read-out and companion are tested in test_readout.py and test_companion.py."""
-    if method == "ccgn-episodic":
-        options.setdefault("companion", 0.0)
+    options.setdefault("companion", 0.0)
     augment = {"random_translate": options.pop("random_translate", 0), "images": "rehearsed"}
     options.setdefault("readout", "mlp")
     return tiny.experiment(method, backbone, options=options, augment=augment, **THREE)

@@ -142,3 +142,21 @@ def test_without_the_option_there_is_none_and_one_task_needs_none(learnt):
 def test_beside_multiplies():
     evidence, logits = torch.tensor([[0.7, 0.2, 0.1]]).log(), torch.tensor([[0.1, 0.8, 0.1]]).log() + 3
     torch.testing.assert_close(beside(evidence, logits).exp(), torch.tensor([[0.07, 0.16, 0.01]]) / 0.24)
+
+
+@pytest.mark.parametrize("method", ["ccgn", "ccgn-generative"])
+def test_where_no_image_is_stored_it_learns_each_task_alone_and_has_no_say(method):
+    experiment = tiny.experiment(method)
+    walker = walk(experiment)
+    next(walker)
+    learner, scenario = next(walker)[0], build_scenario(experiment)
+    batch = Batch(*scenario.tasks[1].train.batch(torch.arange(6)))
+    wanted = F.cross_entropy(learner.companion(learner.input(batch.x))[:, 2:], batch.y)
+    torch.testing.assert_close(learner.train().companion_loss(learner.companion, batch), wanted)
+    if method == "ccgn-generative":
+        learner.eval()
+        with torch.no_grad():
+            before = learner.predict(batch.x, None)
+            for value in learner.companion.parameters():
+                value.add_(1.0)
+            assert torch.equal(learner.predict(batch.x, None), before)

@@ -42,7 +42,7 @@ class ClassIncremental(CCGN):
 
     version: ClassVar[int] = 6
     """4: read-out and task classifier answer together. 5: it reads the most telling inputs; a companion. 6: streams
-    begin as the companion. Before that, those of CCGN."""
+    begin as a companion. Before that, those of CCGN."""
     class_incremental = True
     options: ClassIncrementalOptions
     memory: Memory
@@ -53,8 +53,6 @@ class ClassIncremental(CCGN):
         self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
         self.readout = ReadOut() if self.options.readout == "ridge" else None
-        self.companion: Companion | None = None
-        """A plain network that is rehearsed beside the streams, in sub-classes that have one."""
         self._streams = Streams(self, self.task_classifier)
         self.rehearsal = Rehearsal(self, self._streams, self.memory)
         self.register_load_state_dict_post_hook(lambda module, _: module._streams.changed())  # type: ignore[no-untyped-call]
@@ -121,8 +119,8 @@ class ClassIncremental(CCGN):
         if self.readout is not None and self.readout.fitted:
             evidence = together(self.readout(inputs), self.task_classifier.by_class(outputs, sizes))  # log p(y|x)
             tasks = by_task(evidence, sizes)
-        if self.companion is not None and len(self.heads) > 1:
-            evidence = beside(evidence, self.companion(self.input(x)))
+        if self.adviser is not None and len(self.heads) > 1:
+            evidence = beside(evidence, self.adviser(self.input(x)))
             tasks = by_task(evidence, sizes)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(within)]
@@ -136,10 +134,15 @@ class ClassIncremental(CCGN):
         return features, logits, torch.cat([read, *logits], dim=1)
 
     @property
+    def adviser(self) -> Companion | None:
+        """A companion that answers without the task beside the streams, in sub-classes that rehearse it."""
+        return None
+
+    @property
     def finder_macs(self) -> list[tuple[int, int]]:
         """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks; and as the paper counts."""
         read = [] if self.readout is None else self.readout.macs  # not yet of a task that is being learnt
-        more = (0, 0) if self.companion is None else self.companion.macs(self.image_shape)
+        more = (0, 0) if self.adviser is None else self.adviser.macs(self.image_shape)
         costs = [cost + sum(read[t : t + 1]) for t, cost in enumerate(self.task_classifier.macs)]
         return [(cost + more[0], more[1]) if t else (cost, 0) for t, cost in enumerate(costs)]
 

@@ -1,13 +1,16 @@
-"""A plain network beside the streams, rehearsed from the memory: the one part of the method that may forget.
+"""A plain network beside the streams: the one part of the method that may forget.
 
-A stream is sparse, was trained on the classes of its own task, and never changes again. What tells classes of different
-tasks apart can be learnt only when the later one comes, and is learnt best by filters that may still move. So a plain
-network meets all tasks one after another, by the loss of ER-ACE (Caccia et al., ICLR 2022):
+A stream is sparse, was trained on the classes of its own task, and never changes again. A plain network that meets all
+tasks one after another knows more, for as long as it does: each new stream begins as it stands then (``start.py``).
+
+What tells classes of different tasks apart can be learnt only when the later one comes, and is learnt best by filters
+that may still move. So where there is a memory of real images, the companion is rehearsed, by the loss of ER-ACE
+(Caccia et al., ICLR 2022), and its answer without the task is one more factor beside those of streams and heads: it
+errs on other images than they do.
 
 each step   L(B, classes of the task) + L(M, all classes seen)
             B a batch of the task, M a rehearsal batch of all tasks, L(., C) cross-entropy with the softmax over C
 
-Without the task its answer is one more factor beside those of streams and heads: it errs on other images than they do.
 With the task given it has no say, so nothing that is promised depends on it.
 """
 
@@ -20,6 +23,8 @@ from torch import Tensor, nn
 from lockgate.backbones.base import Backbone
 from lockgate.layers.cost import per_pair
 from lockgate.layers.init import Linear
+from lockgate.methods.base import Context, Method
+from lockgate.types import Batch, Losses
 
 
 class Companion(nn.Module):
@@ -40,6 +45,11 @@ class Companion(nn.Module):
         """Logits (B, classes seen) of standardised images (B, C, H, W)."""
         features = self.backbone(x, 0).features
         return torch.cat([head(features) for head in self.heads], dim=1)
+
+    def newest(self, x: Tensor) -> Tensor:
+        """Logits (B, classes of the newest task)."""
+        logits: Tensor = self.heads[-1](self.backbone(x, 0).features)
+        return logits
 
     def logits(self, new: Tensor, rehearsed: Tensor) -> tuple[Tensor, Tensor]:
         """Of new images among the classes of their own task, and of rehearsed ones among all; one pass for both."""
@@ -64,6 +74,42 @@ class Companion(nn.Module):
             outputs = per_pair(layer, x) * int(layer.width)  # type: ignore[arg-type]
             true, paper = true + outputs * x.shape[1], paper + outputs
         return true, paper
+
+
+class Accompanied(Method):
+    """A method with a companion, where its option ``companion`` asks for one and its network can be made plain.
+
+    What the companion learns has no say in how streams learn, but for where they begin: it has randomness and clipping
+    of its own.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.companion: Companion | None = None
+        if self.options.companion and context.plain_backbone is not None:
+            self.companion = Companion(context.plain_backbone(self.options.companion))
+
+    def add_task(self, classes: int) -> None:
+        """The companion grows too."""
+        super().add_task(classes)
+        if self.companion is not None:
+            with torch.random.fork_rng(devices=[]):
+                self.companion.add_task(classes)
+
+    def accompany(self, batch: Batch) -> Losses:
+        """What the companion learns in a step; held-out images judge the streams alone."""
+        if self.companion is None or not self.training:
+            return {}
+        with torch.random.fork_rng(devices=[]):
+            return {"companion": self.companion_loss(self.companion, batch)}
+
+    def companion_loss(self, companion: Companion, batch: Batch) -> Tensor:
+        """Of the task's own images among its classes."""
+        return self.cross_entropy(companion.newest(self.input(batch.x)), batch.y)
+
+    def clipped_apart(self) -> list[nn.Parameter]:
+        """The companion's gradient."""
+        return [] if self.companion is None else list(self.companion.parameters())
 
 
 def beside(evidence: Tensor, logits: Tensor) -> Tensor:

@@ -22,25 +22,28 @@ from lockgate.layers.lock import Lockable
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.per_task import task_modules
 from lockgate.layers.plain import LayerFactory
-from lockgate.methods.base import Context, Method
+from lockgate.methods.base import Context
 from lockgate.methods.capacity import LayerCapacity, all_shut, nearly_full
 from lockgate.methods.ccgn.budget import Budget
+from lockgate.methods.ccgn.companion import Accompanied
 from lockgate.methods.ccgn.consolidation import consolidate, relevance
 from lockgate.methods.ccgn.gating import deciding, gated_layers
 from lockgate.methods.ccgn.objective import objective
 from lockgate.methods.ccgn.options import CCGNOptions
 from lockgate.methods.ccgn.pruning import Moment, Pruning
+from lockgate.methods.ccgn.start import begin_as
 from lockgate.methods.ccgn.warmup import Warmup, is_annealing, sparsity_share, steps_to_hold, warmup_epochs
 from lockgate.methods.protocols import TaskReport
 from lockgate.types import Batch, Examples, Losses, Task
 
 
-class CCGN(Method):
+class CCGN(Accompanied):
     """Gated backbone, one gate per layer and task, one head per task."""
 
     Options: ClassVar[type[Any]] = CCGNOptions
-    version: ClassVar[int] = 3
-    """1: Lockgate 0.1. 2: budget, read-out. 3: quiet warm-up, read-out of held-out images. Of what is derived, too."""
+    version: ClassVar[int] = 4
+    """1: Lockgate 0.1. 2: budget, read-out. 3: quiet warm-up, read-out of held-out images; of what is derived, too.
+    4: streams begin as a companion."""
     class_incremental = False
     options: CCGNOptions
 
@@ -81,13 +84,16 @@ class CCGN(Method):
     # -- hooks -------------------------------------------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Examples:
-        """Widen full layers if asked to, then add a gate per layer and a head."""
+        """Widen full layers if asked to, then add a gate per layer and a head; begin as the companion stands."""
         if self.options.grow and self.heads:
             self.backbone.grow(widths_with_free(self.backbone.channels, self.options.grow, self.first_widths))
         self.warmup.begin_task()
         if self.budget is not None:
             self.budget.begin_task(len(self.heads), self.expected, self.options.grow)
-        return super().begin_task(task)
+        current = super().begin_task(task)
+        if self.companion is not None and len(self.heads) > 1:
+            begin_as(self.backbone, self.companion, len(self.heads) - 1)
+        return current
 
     def loss(self, batch: Batch) -> Losses:
         """Eq. 3 with the task given, and Eq. 5."""
@@ -106,10 +112,12 @@ class CCGN(Method):
         takes_part = sparse and not annealing and bool(stream.gates)
         share = sparsity_share(self.options, class_loss, head.out_features, self.training)
         if self.budget is None or not takes_part:
-            return objective(class_loss, stream.gates, self.options.sparsity * share if takes_part else None)
+            losses = objective(class_loss, stream.gates, self.options.sparsity * share if takes_part else None)
+            return losses | self.accompany(batch)
         if self.training:
             self.budget.update(stream.gates)
-        return {"class": class_loss, "sparsity": share * self.budget.loss(stream.gates)}
+        sparsity = share * self.budget.loss(stream.gates)
+        return {"class": class_loss, "sparsity": sparsity} | self.accompany(batch)
 
     @property
     def first_selectable_epoch(self) -> int:

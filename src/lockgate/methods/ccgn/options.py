@@ -52,6 +52,14 @@ class CCGNOptions:
     seal: bool = option(
         True, "Keep a past task's gates inside its relevant set for ever. False, for the ablation: as printed."
     )
+    companion: float = option(
+        0.0,
+        "Width, as a share of the network's, of a plain network that learns beside the streams: from the second task "
+        "on a stream begins as it stands then. Where real images are stored it is rehearsed, and answers beside the "
+        "streams when no task is given. 0 (paper): none. A network that was brought along has none.",
+        ge=0,
+        le=1,
+    )
 
 
 @dataclass(frozen=True)
@@ -81,13 +89,6 @@ class EpisodicOptions(ClassIncrementalOptions):
     """Options of ccgn-episodic."""
 
     buffer: int = option(2000, "Capacity C of the memory: real images kept in all. Paper: 500 to 2000.", ge=1)
-    companion: float = option(
-        0.0,
-        "Width, as a share of the network's, of a plain network that is rehearsed beside the streams and answers with "
-        "them when no task is given; 0 (paper): none. A network that was brought along has none.",
-        ge=0,
-        le=1,
-    )
 
 
 @dataclass(frozen=True)
