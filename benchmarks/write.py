@@ -23,7 +23,8 @@ HERE = Path(__file__).parent
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
 INTRODUCTION = """# Performance
 
-Ratios measured side by side, in one process and on one thread, written by `make bench`. Do not edit.
+Ratios measured side by side, in one process and on one thread, in CPU seconds, written by `make bench`. Do not edit.
+Each section names the commit it was measured at.
 """
 
 

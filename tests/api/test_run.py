@@ -223,3 +223,12 @@ class Notes(lockgate.Callback):
 
     def on_run_end(self, summary: dict[str, Any]) -> None:
         self._note("end")
+
+
+def test_where_no_folder_can_be_made_it_says_so_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(RunFolderError, match=r"Cannot make .*runs.*Say where the run may go: `out`"):
+        lockgate.run({"method": "finetune", "dataset": "digits"})

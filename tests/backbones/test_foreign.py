@@ -228,3 +228,30 @@ def test_preprocessing_goes_with_the_weights():
 def test_every_slot_of_a_map_is_a_map():
     backbone = gate(Shared(), X)
     assert {slot.name for slot in backbone.slots if isinstance(slot, SlotMap)} == set(backbone.found.maps)
+
+
+class Packed(nn.Module):
+    """Returns its features among other things, as many networks do."""
+
+    def __init__(self, pack):
+        super().__init__()
+        self.inner, self.pack = Plain(), pack
+
+    def forward(self, x):
+        return self.pack(self.inner(x))
+
+
+@pytest.mark.parametrize("pack", [lambda f: (f, None), lambda f: [f], lambda f: {"features": f, "more": f * 2}])
+def test_the_first_of_several_outputs_is_what_a_network_gives(pack):
+    bare, packed = gate(Packed(lambda f: f), X), gate(Packed(pack), X)
+    packed.load_state_dict(bare.state_dict())
+    for backbone in (bare, packed):
+        backbone.add_task()
+    with torch.no_grad():
+        assert torch.equal(packed.eval()(X, 0).features, bare.eval()(X, 0).features)
+
+
+@pytest.mark.parametrize("pack", [lambda f: (), lambda f: f.argmax(1), lambda f: "text"])
+def test_an_output_without_features_is_refused(pack):
+    with pytest.raises(ConfigError):
+        gate(Packed(pack), X)

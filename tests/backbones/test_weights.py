@@ -17,7 +17,7 @@ from torch import nn
 from lockgate import make_method
 from lockgate.backbones import BACKBONES
 from lockgate.backbones.efficientnet_lite0 import PREPROCESSING, EfficientNetLite0, SameConv2d
-from lockgate.backbones.weights import LITE0, lite0_weights, load_weights
+from lockgate.backbones.weights import LITE0, lite0_weights, load_weights, read_state
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.evaluation.exactness import logits
 from lockgate.runs.build import build_learner
@@ -168,3 +168,20 @@ def test_a_kind_of_transformers_is_made_with_random_weights_and_nonsense_is_told
     assert make_method("ccgn", (1, 32, 32), network="transformers:mobilenet_v2").backbone.features == 1280
     with pytest.raises(LockgateError, match="transformers:no-such-folder"):
         make_method("ccgn", (3, 32, 32), network="transformers:no-such-folder")
+
+
+def test_a_folder_with_one_file_of_weights_is_that_file_and_any_other_is_refused(tmp_path):
+    state = Concatenated().state_dict()
+    with pytest.raises(ConfigError, match=r"must hold one \.safetensors file\. Got 0"):
+        read_state(tmp_path)
+    save_file(state, tmp_path / "a.safetensors")
+    assert all(torch.equal(tensor, state[name]) for name, tensor in read_state(tmp_path).items())
+    save_file(state, tmp_path / "b.safetensors")
+    with pytest.raises(ConfigError, match="Got 2; name the file"):
+        read_state(tmp_path)
+
+
+def test_a_file_without_a_state_dict_is_refused_by_what_it_holds(tmp_path):
+    torch.save([torch.zeros(2)], tmp_path / "list.pt")
+    with pytest.raises(ConfigError, match=r"names to tensors\. Got list"):
+        read_state(tmp_path / "list.pt")

@@ -117,3 +117,9 @@ def test_other_shells_have_every_command_and_flag(command: Command) -> None:
         "complete -c lockgate -n '__fish_seen_subcommand_from learn' -l memory -x -a 'none episodic generative'" in out
     )
     assert command("completion", "tcsh")[0] == 2
+
+
+def test_what_the_system_refuses_is_said_in_a_line(command: Command) -> None:
+    code, _, err = command("inspect", "a" * 300)
+    assert code == 1
+    assert "File name too long. Look at its path" in err
