@@ -313,3 +313,15 @@ def test_opening_a_model_and_inspecting_it_verify_each_file_once(two: Path) -> N
                 assert sum(path.endswith(name) and str(two) in path for path in opened) == 1, (use, name)
     finally:
         watching = False
+
+
+def test_what_was_checked_is_what_answers_though_the_network_is_made_later(two: Path) -> None:
+    opened = open_trained(two)
+    x = torch.cat([examples.x for examples in opened.tests])
+    before = open_trained(two).probabilities(x)
+    file = next(iter(sorted(two.glob("checkpoints/*-task"))[-1:])) / "learner.safetensors"
+    file.write_bytes(b"something else by now")
+    assert "learner" not in opened.__dict__  # not made before it is asked
+    assert torch.equal(opened.probabilities(x), before)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        open_trained(two)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lockgate.layers.per_task import TaskModules, live_state, load_live_state
+from lockgate.layers.per_task import TaskModules, live_state, load_live_state, shared_modules
 
 
 class Layer(nn.Module):
@@ -66,3 +66,8 @@ def test_what_is_missing_or_unknown_is_named():
     del live["shared.bias"]
     with pytest.raises(RuntimeError, match=r"missing: shared\.bias; unknown: stranger"):
         load_live_state(layer, {**live, "stranger": torch.zeros(1)})
+
+
+def test_what_is_of_no_task_is_as_much_at_any_task():
+    layer = Layer(50)
+    assert list(shared_modules(layer)) == [layer, layer.shared]

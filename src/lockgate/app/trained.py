@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,9 +50,13 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Trained:
-    """A learner in evaluation mode, as its newest finished task left it."""
+    """A learner in evaluation mode, as its newest finished task left it.
 
-    learner: Method
+    It is made when it is first asked: whoever opens a model to learn one more task, or to see what it knows, does not
+    wait for the modules of all tasks. Files have been read and checked by then.
+    """
+
+    find_learner: Callable[[], Method]
     tasks: tuple[str, ...]
     """The name of every task learnt."""
     classes: tuple[tuple[str, ...], ...]
@@ -61,6 +66,11 @@ class Trained:
     """How pictures became what it learnt from."""
     keeps_tests: bool = False
     """Whether its test images are kept beside it, as the probes of a model are: then looking at them is cheap."""
+
+    @functools.cached_property
+    def learner(self) -> Method:
+        """The learner itself."""
+        return self.find_learner()
 
     @functools.cached_property
     def tests(self) -> tuple[Examples, ...]:
@@ -158,13 +168,12 @@ class Trained:
 
     def ask(self, x: Tensor, task: int | None = None, top: int = 1, form: Form = "exact") -> list[list[Answer]]:
         """For each image of ``x`` (B, C, H, W) uint8, its ``top`` most probable classes, the best first."""
-        values, index = self.probabilities(x, task, form).sort(dim=1, descending=True, stable=True)
-        names, task_of = self.class_names, self.task_of_class
+        found = self.probabilities(x, task, form).numpy()
         count = top if task is None else min(top, len(self.classes[task]))
-        return [
-            [Answer(names[i], self.tasks[task_of[i]], value) for i, value in zip(order[:count], row, strict=False)]
-            for order, row in zip(index.tolist(), values.tolist(), strict=True)
-        ]
+        best = np.argsort(-found, axis=1, kind="stable")[:, :count]  # (B, count)
+        names, tasks = self.class_names, [self.tasks[t] for t in self.task_of_class]
+        rows = zip(best.tolist(), np.take_along_axis(found, best, axis=1).tolist(), strict=True)
+        return [[Answer(names[i], tasks[i], value) for i, value in zip(order, row, strict=True)] for order, row in rows]
 
 
 def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
@@ -180,7 +189,7 @@ def open_trained(path: Path, objects: Objects = NOTHING) -> Trained:
     names = [" ".join(names) for names in classes]
     if len(set(names)) < len(names):  # tasks that share their classes
         names = [f"{name} ({t})" for t, name in enumerate(names)]
-    return Trained(learner.eval(), tuple(names), classes, tests, experiment.data)
+    return Trained(learner.eval, tuple(names), classes, tests, experiment.data)
 
 
 def trained_model(model: Model) -> Trained:
@@ -188,7 +197,7 @@ def trained_model(model: Model) -> Trained:
     prepare_process(model.experiment)
     names, classes = zip(*((task.name, task.classes) for task in model.tasks), strict=True)
     return Trained(
-        model.learner(),
+        model.learner,
         names,
         classes,
         lambda: tuple(task.test for task in model.probed()),

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.preprocessing import Preprocessing
 from lockgate.layers.lock import Lockable
+from lockgate.layers.per_task import shared_modules
 
 
 class Stream(NamedTuple):
@@ -140,7 +141,7 @@ class Backbone(nn.Module):
 
     def add_task(self) -> None:
         """Gates and norms for one more task."""
-        for module in self.modules():
+        for module in dict.fromkeys(shared_modules(self)):  # a module that stands in two places is one
             add: Any = getattr(module, "add_task", None)
             if module is not self and add is not None:
                 add()

@@ -29,6 +29,7 @@ MANY = 1000  # from this many files on, a progress bar is worth its line
 COMMON = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # decoded by Pillow itself: for others it may start other programs
 MOST_TOLD = 10  # bad images named in one error
 AT_ONCE = 2**20  # bytes; smaller files are read in one go, which is faster than piece by piece as Pillow does
+SMALL = 2**16  # bytes; to ask for more takes longer than to read a small file, since room is made for all of it
 BLOCK = 512  # files that are decoded at a time
 IN_MEMORY = DataConfig.in_memory
 
@@ -112,7 +113,9 @@ def read_image(path: Path, how: Preprocessing) -> Pixels:
     name = str(path)
     with _told_by_name(name):
         with open(path, "rb") as file:  # buffered: a raw read may return less than there is
-            data = file.read(AT_ONCE)
+            data = file.read(SMALL)
+            if len(data) == SMALL:
+                data += file.read(AT_ONCE - SMALL)
         with Image.open(io.BytesIO(data) if len(data) < AT_ONCE else path) as image:
             return _pixels(name, image, how)
 

@@ -80,9 +80,17 @@ class Compact(nn.Module):
     """A convolution or a linear layer, with its gate if it has one."""
 
     def __init__(
-        self, weight: Tensor, bias: Tensor, stride: int = 1, padding: int = 0, gate: CompactGate | None = None
+        self,
+        weight: Tensor,
+        bias: Tensor,
+        stride: int = 1,
+        padding: int = 0,
+        gate: CompactGate | None = None,
+        filters: Tensor | None = None,
     ) -> None:
         super().__init__()
+        self.filters = torch.arange(len(weight)) if filters is None else filters
+        """Which of the whole layer they are; those that were filled up are none of it."""
         self.weight, self.bias = frozen(weight), frozen(bias)
         self.stride, self.padding, self.gate = stride, padding, gate
 
@@ -133,7 +141,8 @@ def cut_layer(layer: Any, task: int, cut: Cut, norm: Affine | None, input_scale:
     rows = filled(len(weight)) - len(weight)
     weight = torch.cat([weight, weight.new_zeros(rows, *weight.shape[1:])])
     gate = CompactGate(layer.gate(task), cut, input_scale) if isinstance(layer, Gated) else None
-    return Compact(weight, F.pad(bias, (0, rows)), getattr(layer, "stride", 1), getattr(layer, "padding", 0), gate)
+    stride, padding = getattr(layer, "stride", 1), getattr(layer, "padding", 0)
+    return Compact(weight, F.pad(bias, (0, rows)), stride, padding, gate, cut.write)
 
 
 def compact(backbone: Backbone, task: int, keep: list[Tensor], input_scale: Tensor) -> Backbone:

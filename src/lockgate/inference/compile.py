@@ -21,6 +21,7 @@ from lockgate.backbones.foreign import ForeignBackbone
 from lockgate.errors import LockgateError
 from lockgate.evaluation.accuracy import inference_of
 from lockgate.inference.as_it_is import AsItIs
+from lockgate.inference.common import make_common
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
 from lockgate.inference.cut import CompactStream, Cost, make_stream, sealed
 from lockgate.inference.finding import make_finder, read_weights
@@ -36,8 +37,8 @@ from lockgate.methods.network import Standardise
 from lockgate.methods.protocols import SeveralAnswers
 from lockgate.methods.single_head import SingleHead
 
-CHUNK = 128
-"""Images per pass: more fall out of the processor's caches, fewer are too few for what a call costs."""
+CHUNK = 512
+"""Images per pass: fewer are too few for what a call costs. What reads the image takes them in smaller parts."""
 SMALL = 4
 """Up to this many images, all streams run fused: calls cost more than what is computed."""
 LIGHT = 30_000_000
@@ -89,6 +90,7 @@ class AllTasks(nn.Module):
         self.centre = centre
         self.streams = nn.ModuleList(streams)
         self.fused = _fused(streams, weights)
+        self.common = make_common(streams)
         image = torch.zeros(1, *learner.image_shape, dtype=torch.uint8, device=centre.mean.device)
         self.light = sum(Cost(learner, t, image)(sealed(learner, t)) for t in range(len(streams))) < LIGHT
         self.sides = SideBySide([stream.width for stream in streams])
@@ -110,9 +112,9 @@ class AllTasks(nn.Module):
         if self.light if torch.compiler.is_compiling() else len(x) <= SMALL:
             pooled, scores, _ = self.fused(x)
         else:
-            parts = [stream(x) for stream in self.streams]
+            parts = self._apart(x)
             pooled = torch.cat([features for features, _ in parts], dim=1)
-            scores = None if parts[0][1] is None else torch.stack([part for _, part in parts]).sum(0)
+            scores = None if parts[0][1] is None else torch.stack([cast(Tensor, part) for _, part in parts]).sum(0)
         logits = self.heads(self.sides.stack(pooled))  # (tasks, B, classes)
         tasks, evidence = self.finder(pooled, scores, self.classes.unstack(logits))
         if self.companion is not None:
@@ -125,6 +127,13 @@ class AllTasks(nn.Module):
             "argmax": self.classes.unstack(within.masked_fill(other[:, :, None], float("-inf"))),
             "joint": (self.classes.unstack(within) + evidence).log_softmax(1),
         }
+
+    def _apart(self, x: Tensor) -> list[tuple[Tensor, Tensor | None]]:
+        """What each stream gives for centred images."""
+        if self.common is None or torch.compiler.is_compiling():
+            return [stream(x) for stream in self.streams]
+        with self.common.reading(x):
+            return [stream(x) for stream in self.streams]
 
 
 class Compiled(nn.Module):

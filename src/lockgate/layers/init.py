@@ -24,12 +24,17 @@ def left_empty() -> Iterator[None]:
         _draws.reset(before)
 
 
+def draws() -> bool:
+    """Whether values are drawn; else whatever is made is about to be loaded."""
+    return _draws.get()
+
+
 class Linear(nn.Linear):
     """``nn.Linear``, of which there are several for each task."""
 
     def reset_parameters(self) -> None:
         """Draw new values, as torch does."""
-        if _draws.get():
+        if draws():
             super().reset_parameters()
 
 
@@ -43,7 +48,7 @@ def he_deviation(fan: float, last: bool = False) -> float:
 
 def initialise(weight: Tensor, bias: Tensor | None, init: Init) -> None:
     """Fill a convolution's or a linear map's weight (c_out, c_in, ...) and bias in place."""
-    if not _draws.get():
+    if not draws():
         return
     if init == "he":
         nn.init.kaiming_normal_(weight, nonlinearity="relu")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lockgate.layers.init import Init, initialise
+from lockgate.layers.init import Init, draws, initialise
 
 FREE = -1
 
@@ -93,7 +93,10 @@ class Lockable(nn.Module):
         weight = torch.empty(extra, *self.weight.shape[1:])
         bias = None if self.bias is None else torch.empty(extra)
         initialise(weight, bias, self.init)
-        self.weight = nn.Parameter(torch.cat([self.weight, weight.to(self.weight.device)]))
+        if draws():
+            self.weight = nn.Parameter(torch.cat([self.weight, weight.to(self.weight.device)]))
+        else:  # only the size counts: all of it is about to be loaded
+            self.weight = nn.Parameter(self.weight.new_empty(self.width + extra, *self.weight.shape[1:]))
         if self.bias is not None and bias is not None:
             self.bias = nn.Parameter(torch.cat([self.bias, bias.to(self.bias.device)]))
         self.owner = torch.cat([self.owner, torch.full((extra,), FREE, device=self.owner.device)])
@@ -105,6 +108,9 @@ class Lockable(nn.Module):
         Past streams never see the new channels at all: they run at the width of their own time.
         """
         shape = (self.width, extra, *self.weight.shape[2:])
+        if not draws():  # only the size counts: all of it is about to be loaded
+            self.weight = nn.Parameter(self.weight.new_empty(self.width, self.weight.shape[1] + extra, *shape[2:]))
+            return
         fresh = torch.empty(self.width, self.weight.shape[1] + extra, *self.weight.shape[2:])
         initialise(fresh, None, self.init)  # at the new fan-in
         added = fresh[:, :extra].to(self.weight.device).reshape(shape)

@@ -36,6 +36,14 @@ def task_modules(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, Tas
             yield from task_modules(child, f"{prefix}{name}.")
 
 
+def shared_modules(module: nn.Module) -> Iterator[nn.Module]:
+    """``module`` and all within it that is not of one task: as many at the hundredth task as at the first."""
+    yield module
+    for child in module.children():
+        if not isinstance(child, TaskModules):
+            yield from shared_modules(child)
+
+
 def live_state(module: nn.Module) -> dict[str, Tensor]:
     """The entries of ``module.state_dict()`` that the current task can change: all but those of past TaskModules."""
     state: dict[str, Tensor] = {}

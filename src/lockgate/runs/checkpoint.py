@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors.torch import load as from_bytes
 from safetensors.torch import load_file
 from safetensors.torch import save as as_bytes
 
@@ -40,6 +41,8 @@ WAYS_BACK = {
     "model.yaml": (("task",), "undo", []),
 }
 """By the file that says what a folder is: the checkpoints that it can go back to, and the command that does so."""
+HELD = "learner.safetensors"
+"""The file that is in memory from when it is checked until it is used."""
 PARTIAL = ".partial"
 """How the name of a checkpoint ends that is not written whole."""
 
@@ -69,13 +72,22 @@ class Checkpoint:
         return _read_manifest(self.path / "manifest.json")
 
     @functools.cached_property
+    def _held(self) -> dict[str, bytes]:
+        """Bytes of files that were checked and not used yet."""
+        return {}
+
+    @functools.cached_property
     def _checked(self) -> dict[str, Any]:
         manifest = _read_manifest(self.path / "manifest.json")
         for name, expected in manifest["files"].items():
             file = self.path / name
             if not file.is_file():
                 raise _damaged(file, "the file is missing")
-            found = _sha256(file)
+            if name == HELD:  # what was checked is what will be used, whatever becomes of the file
+                data = self._held[name] = file.read_bytes()
+                found = hashlib.sha256(data).hexdigest()
+            else:
+                found = _sha256(file)
             if found != expected:
                 raise _damaged(file, f"SHA-256 is {found[:16]}…, the manifest says {expected[:16]}…")
         return manifest
@@ -83,7 +95,10 @@ class Checkpoint:
     def tensors(self, name: str) -> State | None:
         """The tensors of ``name``.safetensors, or None if there are none."""
         file = self.path / f"{name}.safetensors"
-        return load_file(file) if file.exists() else None
+        if file.name not in self._held and not file.exists():
+            return None
+        data = self._held.pop(file.name, None)  # once used it is needed no more
+        return load_file(file) if data is None else from_bytes(data)
 
     def optimiser(self) -> dict[str, Any] | None:
         """The optimiser's state, or None."""

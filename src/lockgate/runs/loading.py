@@ -140,6 +140,7 @@ def _load(load: Callable[[State], object], point: Checkpoint) -> None:
 
 def place(learner: Method, experiment: Experiment, device: torch.device) -> None:
     """Move to the device, in the memory format of the run: kernels, and so bits, depend on both."""
-    learner.to(device)
+    if learner.input.mean.device != device:  # to move what is there already takes as long as to load it
+        learner.to(device)
     if experiment.runtime.channels_last:
         learner.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.layers.init import Linear
+from lockgate.layers.init import Linear, draws
 
 HIDDEN = 64
 TRUST = 0.5
@@ -94,7 +94,9 @@ def by_task(outputs: Tensor, sizes: list[int]) -> Tensor:
 
 
 def _grown(old: nn.Linear, new: nn.Linear) -> nn.Linear:
-    """``new``, with the values of ``old`` where it had any."""
+    """``new``, with the values of ``old`` where it had any; not if all are about to be loaded."""
+    if not draws():
+        return new
     with torch.no_grad():
         new.weight[: old.out_features, : old.in_features] = old.weight
         new.bias[: old.out_features] = old.bias

@@ -1,0 +1,99 @@
+"""What reads the image, computed once for all streams.
+
+Streams share filters: what a filter gives before its gate is the same for all of them, where no norm of a task's own
+follows. So of the layer that reads the image each filter that some stream keeps is computed once, and every stream
+takes those that it keeps and applies its own gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lockgate.inference.compact import Compact, filled, gated, rebuilt
+from lockgate.inference.cut import CompactStream
+from lockgate.layers.plain import Then
+
+AT_ONCE = 32
+"""Images that are read at a time: more maps of the size of the image fall out of the processor's caches."""
+PAYS = 0.75
+"""Filters are computed together only if they are fewer than this share of those of all streams."""
+
+
+class Common(nn.Module):
+    """The filters that read the image, of all streams: for the images that ``reading`` was given, and no others."""
+
+    def __init__(self, filters: Compact) -> None:
+        super().__init__()
+        self.filters = filters
+        self._now: tuple[Tensor, list[Tensor]] | None = None  # the images, and their maps once they are computed
+
+    @contextmanager
+    def reading(self, images: Tensor) -> Iterator[None]:
+        """Inside, all streams read ``images`` (B, C, H, W)."""
+        self._now = (images, [])
+        try:
+            yield
+        finally:
+            self._now = None
+
+    def taken(self, x: Tensor, places: Tensor, then: Then) -> Tensor | None:
+        """The maps of some filters, (B, places, H, W); None: ``x`` are other images."""
+        now = self._now  # one look: another thread may begin meanwhile
+        if now is None or now[0] is not x:
+            return None
+        if not now[1]:
+            now[1].append(torch.cat([then(self.filters.linear_map(part)) for part in torch.split(x, AT_ONCE)]))
+        maps = now[1][0].permute(0, 2, 3, 1)  # channels last, as they lie in memory
+        some = maps.reshape(-1, maps.shape[3]).index_select(1, places)
+        return some.reshape(*maps.shape[:3], len(places)).permute(0, 3, 1, 2)
+
+
+class FromCommon(nn.Module):
+    """In the place of a stream's own layer: it takes what is computed for all, or computes it."""
+
+    places: Tensor
+
+    def __init__(self, own: Compact, common: Common, places: Tensor) -> None:
+        super().__init__()
+        self.own = own
+        self.common = [common]  # not a part of this module: it is everybody's
+        self.register_buffer("places", places)
+
+    def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
+        """As ``Compact``."""
+        h = None if torch.compiler.is_compiling() else self.common[0].taken(x, self.places, then)
+        if h is None or self.own.gate is None:
+            return cast(tuple[Tensor, Tensor | None], self.own(x, task, then))
+        opened, wanted = self.own.gate(x)
+        return gated(h, opened), wanted
+
+
+def make_common(streams: Sequence[CompactStream]) -> Common | None:
+    """Let ``streams`` read the image together; None: what they compute of it differs, or is too little alike."""
+    readers = [stream.full if stream.narrow is None else stream.narrow for stream in streams]
+    name = next(iter(readers[0].backbone.layers))
+    layers = [cast(Compact, reader.backbone.layers[name]) for reader in readers]
+    if readers[0].backbone.sources[0] is not None or layers[0].weight.dim() != 4:
+        return None
+    union = torch.unique(torch.cat([layer.filters for layer in layers]))
+    if filled(len(union)) > PAYS * sum(len(layer.weight) for layer in layers):
+        return None
+    weight = layers[0].weight.new_zeros(filled(len(union)), *layers[0].weight.shape[1:])
+    bias = layers[0].bias.new_zeros(len(weight))
+    places = [torch.searchsorted(union, layer.filters) for layer in layers]
+    for layer, place in zip(layers, places, strict=True):
+        weight[place], bias[place] = layer.weight[: len(place)], layer.bias[: len(place)]
+    pairs = zip(layers, places, strict=True)
+    if not all(torch.equal(layer.weight[: len(place)], weight[place]) for layer, place in pairs):
+        return None  # a norm of the task's own was folded in
+    common = Common(Compact(weight, bias, layers[0].stride, layers[0].padding))
+    for reader, layer, place in zip(readers, layers, places, strict=True):
+        spare = F.pad(place, (0, len(layer.weight) - len(place)))  # filled up with any: their gates never open
+        reader.backbone = rebuilt(reader.backbone, {id(layer): FromCommon(layer, common, spare)})
+    return common
