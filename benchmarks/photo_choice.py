@@ -1,13 +1,13 @@
 """What answers on photos, chosen: closed forms on held-out *training* images of five sets. Test images are not read.
 
-    python benchmarks/photo_choice.py DATA [--sets trashnet6 cifar10] [--orders 100 101 ...] [--cache runs/photos]
+    python benchmarks/photo_choice.py DATA [--size 224] [--sets trashnet6 cifar10] [--orders 100 101 ...] [--cache ...]
 
 DATA holds ``photos/<set>/train/<class>/*``, ``imagenet50`` and ``cifar-10-batches-bin``. 30 % of each class are judged,
 all classes at once; a tenth of the rest, at random, chooses ridges and temperatures. Of photos, which are often taken
 in series, those are judged that look most alike: the far end of a random direction (one of the first five principal
-components, mixed) of thumbnails of 8x8 pixels. Of the other two sets 30 and 150 images a class are used, enlarged to
-128 pixels, and those judged are drawn at random. Formulas are those of the methods, solved in images and not in
-features, of which there are more. A line of JSON for each set and order, then a table of means.
+components, mixed) of thumbnails of 8x8 pixels. Of the other two sets 30 and 150 images a class are used, and those
+judged are drawn at random. All are brought to ``--size`` pixels. Formulas are those of the methods, solved in images
+and not in features, of which there are more. A line of JSON for each set and order, then a table of means.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PER_CLASS = {"imagenet50": 30, "cifar10": 150}
 SLDA, RIDGES, RANPAC = 0.3, (0.1, 0.3, 1.0), (0.01, 0.1, 0.3)
 
 
-def images(data: Path, name: str) -> tuple[Tensor, Tensor]:
+def images(data: Path, name: str, size: int) -> tuple[Tensor, Tensor]:
     """Training images (N, 3, S, S) uint8 and labels (N,)."""
     if name not in PER_CLASS:
-        found = folder.read(data / "photos" / name, DataConfig(image_size=160, resize="crop")).train
+        found = folder.read(data / "photos" / name, DataConfig(image_size=size, resize="crop")).train
         return torch.from_numpy(found.x), torch.from_numpy(found.y)
     found = (cifar10 if name == "cifar10" else imagenet50).read(data, DataConfig()).train
     y, draw = torch.from_numpy(found.y), torch.Generator().manual_seed(1)
@@ -48,7 +48,7 @@ def images(data: Path, name: str) -> tuple[Tensor, Tensor]:
         mine = torch.nonzero(y == label).flatten()
         rows.append(mine[torch.randperm(len(mine), generator=draw)[: PER_CLASS[name]]])
     x = torch.from_numpy(found.x)[torch.cat(rows)].float()
-    larger = F.interpolate(x, size=(128, 128), mode="bicubic", antialias=True, align_corners=False)
+    larger = F.interpolate(x, size=(size, size), mode="bicubic", antialias=True, align_corners=False)
     return larger.clamp(0, 255).round().byte(), y[torch.cat(rows)]
 
 
@@ -61,11 +61,11 @@ def features(x: Tensor) -> Tensor:
     return torch.cat([torch.cat([pooled(h, 1) for h in maps.values()], dim=1) for maps in parts])
 
 
-def known(data: Path, name: str, cache: Path) -> dict[str, Tensor]:
+def known(data: Path, name: str, size: int, cache: Path) -> dict[str, Tensor]:
     """Features of images and of their mirror images, labels and thumbnails; computed once."""
-    file = cache / f"choice-{name}.pt"
+    file = cache / f"choice-{name}-{size}.pt"
     if not file.exists():
-        x, y = images(data, name)
+        x, y = images(data, name, size)
         small = F.adaptive_avg_pool2d(x.float() / 255, 8).flatten(1)
         file.parent.mkdir(parents=True, exist_ok=True)
         torch.save({"as is": features(x), "mirrored": features(x.flip(3)), "y": y, "small": small}, file)
@@ -157,13 +157,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--orders", nargs="+", type=int, default=list(range(100, 110)))
     parser.add_argument("--cache", type=Path, default=Path("runs/photos"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     found: dict[str, list[dict[str, float]]] = {}
     for name in given.sets:
-        of = known(given.data, name, given.cache)
+        of = known(given.data, name, given.size, given.cache)
         for order in given.orders:
             found.setdefault(name, []).append(measure(of, name not in PER_CLASS, order))
             print(json.dumps({"set": name, "order": order, **found[name][-1]}), file=sys.stderr, flush=True)

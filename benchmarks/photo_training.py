@@ -31,8 +31,14 @@ ROWS: dict[str, dict[str, Any]] = {
         "model": {"private": 0.25, "private_depth": 0.25},
         "runtime": {"feature_cache": "runs/photos/prefix"},
     },
-    "copies": {"method": "ccgn", **LITE0, "epochs": 8, "model": {"private": 1.0, "private_depth": 1.0}},
-    "sequence": {"method": "finetune", **LITE0, "epochs": 4},
+    "copies": {
+        "method": "ccgn",
+        **LITE0,
+        "augment": {"random_flip": True},
+        "epochs": 8,
+        "model": {"private": 1.0, "private_depth": 1.0},
+    },
+    "sequence": {"method": "finetune", **LITE0, "augment": {"random_flip": True}, "epochs": 4},
     "scratch": {"preset": "short", "method": "ccgn-episodic", "backbone": "simple_cnn", "data": {"image_size": 32}},
 }
 

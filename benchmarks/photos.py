@@ -1,6 +1,6 @@
 """Closed-form methods on photos, from a frozen EfficientNet-Lite0: task after task, without and with the task given.
 
-    python benchmarks/photos.py DATA [--sets flowers20 grocery24] [--orders 0 1 2] [--size 160] [--flip] [--held-out]
+    python benchmarks/photos.py DATA [--sets flowers20 grocery24] [--orders 0 1 2] [--size 224] [--flip] [--held-out]
 
 DATA holds ``<set>/train/<class>/*`` and ``<set>/test/<class>/*``, or for the set cifar10 its own files, of which
 ``--per-class`` training images a class are used, enlarged to ``--size``; all test images are. What the network makes
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", nargs="+", choices=[*TASKS, *CIFAR], default=list(TASKS))
     parser.add_argument("--orders", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--size", type=int, default=160)
+    parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--resize", choices=["crop", "stretch"], default="crop")
     parser.add_argument("--per-class", type=int, default=500, help="training images a class, of cifar10")
     parser.add_argument("--flip", action="store_true", help="count mirror images as well")

@@ -25,7 +25,7 @@ def test_photos_start_from_the_pretrained_network_and_keep_no_image(side: int) -
     assert "--network none" in start.reason, "the command for the other"
     made = first(UserSettings(), ImageStats(side, True), 1, start)
     assert (made.data.resize, made.data.greyscale) == ("crop", False), "as the weights want it, grey photos too"
-    assert made.data.image_size == {64: 96, 160: 160, 4000: 224}[side]
+    assert made.data.image_size == 224  # what the weights want, whatever the photos have
     assert made.augment.random_flip
 
 
@@ -83,7 +83,7 @@ def test_what_only_training_has_trains_streams_of_the_pretrained_network(asked: 
 
 def test_settings_of_training_are_refused_where_nothing_is_trained() -> None:
     model = first(UserSettings(), PHOTOS, 1, choose(UserSettings(), PHOTOS, True))
-    refuse_changes(UserSettings(memory="none", backbone=PRETRAINED, size=160), model)
+    refuse_changes(UserSettings(memory="none", backbone=PRETRAINED, size=224), model)
     with pytest.raises(ConfigError, match="'epochs' is for what is trained, and slda-ridge solves"):
         for_task(model, UserSettings(epochs=3), 100)
     with pytest.raises(ConfigError, match="'memory' was fixed as none"):

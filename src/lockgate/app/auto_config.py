@@ -2,7 +2,7 @@
 
 | | from scratch | pretrained (``start.py`` says which) |
 |---|---|---|
-| image size | the median of the shorter sides, at most 32, in steps of 4 | so as well, from 96 to 224, in steps of 32 |
+| image size | the median of the shorter sides, at most 32, in steps of 4 | 224, at which the weights were trained |
 | made a square | stretched | its middle cut out, as the weights want it |
 | channels | one if all images of the first task are grey, else three | three |
 | the rest | the network's recipe, as `lockgate run` has it (`presets/short`): by a task's images | so too |
@@ -18,6 +18,7 @@ from typing import Any
 from lockgate.app.experiment_file import scaled
 from lockgate.app.start import Start, choose, memory_of, refuse_training
 from lockgate.app.user_settings import UserSettings
+from lockgate.backbones.efficientnet_lite0 import PREPROCESSING
 from lockgate.config import Experiment, gather, leaves, merge
 from lockgate.data.size import TaskSize
 from lockgate.data.task_images import ImageStats
@@ -29,8 +30,8 @@ from lockgate.runs.build import experiment_from
 
 LARGEST, SMALLEST, STEP = 32, 8, 4
 """Sides of images, in pixels."""
-OF_PHOTOS = (224, 96, 32)
-"""The same for the pretrained network, whose maps have a place for every 32 pixels."""
+OF_PHOTOS = PREPROCESSING.size
+"""For the pretrained network: smaller photos are enlarged, which held-out images like better (docs/photos.md)."""
 GROW = 0.3
 """Share of the first width that is free when a task begins."""
 KEPT = 500
@@ -70,8 +71,7 @@ def first(settings: UserSettings, stats: ImageStats, threads: int, start: Start 
 
 def _side(side: int, pretrained: bool) -> int:
     """The side that images of a shorter side of ``side`` pixels are brought to."""
-    largest, smallest, step = OF_PHOTOS if pretrained else (LARGEST, SMALLEST, STEP)
-    return min(largest, max(smallest, side // step * step))
+    return OF_PHOTOS if pretrained else min(LARGEST, max(SMALLEST, side // STEP * STEP))
 
 
 def _refuse_keep(settings: UserSettings, memory: str) -> None:

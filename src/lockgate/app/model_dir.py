@@ -22,6 +22,7 @@ from typing import Any
 from lockgate.config import Experiment
 from lockgate.data.arrays import Arrays
 from lockgate.errors import CheckpointError, RunFolderError
+from lockgate.methods import METHODS
 from lockgate.methods.base import Method
 from lockgate.runs import checkpoint
 from lockgate.runs.build import build_learner, validated
@@ -205,7 +206,7 @@ def learn_task(
         meta = start.manifest()["meta"]
         epoch, seconds = meta["fit"]["epoch"] + 1, meta["seconds"]
         log(f"  resumed: this task was stopped in epoch {epoch}, after {seconds:.0f} s, and goes on from there")
-    fabric = make_fabric(experiment)
+    fabric = make_fabric(experiment, trains=not METHODS[experiment.method].closed_form)
     tuned = prepare_process(experiment)
     Run(fabric, experiment, scenario, folder, start, extra_state, Given(quiet=quiet)).go(tuned)
     folder.drop_unfinished()

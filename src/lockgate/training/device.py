@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,8 +22,16 @@ TUNE = "LOCKGATE_TUNE_ALLOCATOR"
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
-def make_fabric(experiment: Experiment) -> Any:
-    """A Fabric for the experiment's devices. Imported late: it costs seconds."""
+class OnlyDevice(NamedTuple):
+    """In the place of a Fabric where nothing is trained and nobody is to be spoken to."""
+
+    device: torch.device
+
+
+def make_fabric(experiment: Experiment, trains: bool = True) -> Any:
+    """A Fabric for the experiment's devices. Imported late, and only where something ``trains``: it costs seconds."""
+    if not trains and experiment.devices == 1 and _on_cpu(experiment):
+        return OnlyDevice(torch.device("cpu"))
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="lightning_fabric")
     from lightning_fabric import Fabric
@@ -52,8 +60,12 @@ def prepare_process(experiment: Experiment) -> bool:
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False  # same seed, same bits
     if runtime.threads:
         torch.set_num_threads(runtime.threads)
-    on_cpu = runtime.accelerator == "cpu" or not (torch.cuda.is_available() or torch.backends.mps.is_available())
-    return runtime.tune_allocator and on_cpu and os.environ.get(TUNE) != "0" and tune_allocator()
+    return runtime.tune_allocator and _on_cpu(experiment) and os.environ.get(TUNE) != "0" and tune_allocator()
+
+
+def _on_cpu(experiment: Experiment) -> bool:
+    others = torch.cuda.is_available() or torch.backends.mps.is_available()
+    return experiment.runtime.accelerator == "cpu" or (experiment.runtime.accelerator == "auto" and not others)
 
 
 def promised_on(ends: Sequence[dict[str, Any]]) -> torch.device:
