@@ -81,7 +81,7 @@ def test_the_citation_is_of_this_version() -> None:
 
 
 def test_the_oldest_versions_are_those_that_are_allowed() -> None:
-    """minimum-constraints.txt begins where pyproject.toml does: `torch>=2.4` is tried with 2.4.0."""
+    """minimum-constraints.txt begins where pyproject.toml does: `torch>=2.5` is tried with 2.5.0."""
     wanted = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["dependencies"]
     oldest = dict(re.findall(r"^([\w-]+)==(\S+)$", (TOP / "minimum-constraints.txt").read_text(), re.M))
     for requirement in wanted:

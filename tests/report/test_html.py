@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import subprocess
 import sys
 from html import escape, unescape
@@ -11,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from tests.support.chromium import CHROMIUM
 
 from lockgate.errors import RunFolderError
 from lockgate.report.html import render, write
 from lockgate.report.load import read
 
-CHROMIUM = shutil.which("chromium")
 OPTIONAL = [
     "backbone",
     "epochs",

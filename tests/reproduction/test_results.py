@@ -6,13 +6,13 @@ import csv
 import io
 import json
 import re
-import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html import unescape
 
 import pytest
+from tests.support.chromium import CHROMIUM
 
 from lockgate.report.gate_figure import firing
 from lockgate.report.load import parse_summary
@@ -24,8 +24,6 @@ from lockgate.reproduction.markdown import csv_text, markdown, reproduction
 from lockgate.reproduction.page import figures_of, page
 from lockgate.reproduction.paper_table import chance_with_task, chance_without_task
 from lockgate.reproduction.results import Number, Result, ResultRow
-
-CHROMIUM = shutil.which("chromium")
 
 
 def row(name, **numbers) -> ResultRow:

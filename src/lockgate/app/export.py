@@ -166,10 +166,9 @@ def write_torch(network: nn.Module, images: Tensor, about: dict[str, str], path:
     """Write ``network`` by ``torch.export``, traced on some ``images``; what the file answers."""
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of copies in channels-last layout; what was written is read back and checked
-        batch = {0: torch.export.Dim("batch")}
-        program = torch.export.export(
-            network, (images,), dynamic_shapes=(batch,), strict=False
-        )  # torch 2.4: else strict
+        shapes = ({0: torch.export.Dim("batch")},)
+        # Not strict: older versions would by default read our code by dynamo, which refuses context managers.
+        program = torch.export.export(network, (images,), dynamic_shapes=shapes, strict=False)
         with path.open("wb") as file:
             torch.export.save(program, file, extra_files={METADATA: json.dumps(about)})
     with path.open("rb") as file:
