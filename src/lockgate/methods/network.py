@@ -67,7 +67,7 @@ class Standardise(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, H, W) uint8 to float."""
-        return (x / 255 - self.mean) / self.std
+        return (x.float() / 255 - self.mean) / self.std  # older exporters cannot divide bytes
 
 
 class MultiHeadNetwork(TrainableModule):
