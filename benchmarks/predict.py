@@ -6,8 +6,9 @@ One core, one model, one process for each version, turn by turn: each asks for t
 the model included, after its imports. Ratios are of those. The model is learnt as `lockgate learn` does it when nothing
 is said; `--epochs` makes it sooner, and less sparse.
 
-What opening costs is told twice: of the call alone, and of a whole process that opens the model and answers one image,
-which is what whoever types a command waits for.
+What opening costs is told three times: of the call alone, which reads and checks the files; with the network made,
+which the first question does; and of a whole process that opens the model and answers one image, which is what whoever
+types a command waits for.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ from lockgate.app.trained import open_trained
 import torch
 torch.set_num_threads(1)
 for path in sys.argv[1:]:
-    open_trained(Path(path))
+    open_trained(Path(path)).learner
 for _ in range(7):
     for path in sys.argv[1:]:
         began = time.process_time()
-        open_trained(Path(path))
-        print(path, time.process_time() - began)
+        opened = open_trained(Path(path))
+        read = time.process_time()
+        opened.learner
+        print(path, read - began, time.process_time() - began, sep="|")
 """
 WHOLE = """
 import contextlib, os, sys
@@ -112,11 +115,14 @@ def throughput(model: Path, images: Path, old: Path | None, rounds: int) -> dict
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def opening(few: Path, many: Path) -> float:
-    """CPU seconds of opening ``many``, by those of opening ``few``."""
-    lines = [line.rsplit(" ", 1) for line in call(OPEN, [str(few), str(many)], None).splitlines()]
-    took = {path: statistics.median(float(s) for p, s in lines if p == path) for path in (str(few), str(many))}
-    return took[str(many)] / took[str(few)]
+def opening(few: Path, many: Path) -> list[tuple[float, float]]:
+    """CPU seconds of opening ``few`` and ``many``: of the call, and with the network made."""
+    lines = [line.split("|") for line in call(OPEN, [str(few), str(many)], None).splitlines()]
+
+    def took(path: Path, column: int) -> float:
+        return statistics.median(float(line[column]) for line in lines if line[0] == str(path))
+
+    return [(took(few, column), took(many, column)) for column in (1, 2)]
 
 
 def answering(few: Path, many: Path, image: Path, rounds: int) -> float:
@@ -148,9 +154,10 @@ def main() -> None:
         learn(folder / "two", more[:2], None, flags)
         learn(folder / "twenty", more, None, flags)
         few, many = folder / "two", folder / "twenty"
-        print(f"20 tasks by 2 tasks: opening alone {opening(few, many):.2f}x, ", end="")
+        for what, (small, large) in zip(("opening", "with the network made"), opening(few, many), strict=True):
+            print(f"{what}: {1000 * small:.1f} ms of 2 tasks, {1000 * large:.1f} of 20, {large / small:.2f}x")
         image = min(more[0].rglob("*.png"))
-        print(f"a process that opens and answers one image {answering(few, many, image, given.rounds):.2f}x")
+        print(f"a process that opens and answers one image: {answering(few, many, image, given.rounds):.2f}x")
 
 
 if __name__ == "__main__":

@@ -94,6 +94,14 @@ class ChannelGate(nn.Module):
         self.fires.zero_()
         self.images.zero_()
 
+    @torch.no_grad()
+    def forget_shut(self, read: Tensor | None) -> None:
+        """Zero what makes no difference any more: weights of sealed channels, and of inputs that are not ``read``."""
+        self.excite.weight[~self.seal] = 0
+        if read is not None:
+            unread = torch.ones(self.squeeze.in_features, dtype=torch.bool, device=read.device)
+            self.squeeze.weight[:, unread.index_fill(0, read, False)] = 0
+
     def unprune(self) -> None:
         """Its task has ended: the seal does what is left to do."""
         for buffer in (self.pruned, self.fires, self.images):

@@ -30,11 +30,12 @@ from safetensors.torch import load_file
 from safetensors.torch import save as as_bytes
 
 from lockgate.errors import CheckpointError
+from lockgate.runs.packing import packed, unpacked
 from lockgate.types import State
 
-FORMAT = 4
-READABLE = (2, 3, FORMAT)
-"""Formats 2 and 3 are of 0.1 (``legacy.py``); 2 wrote the whole learner inside a task too."""
+FORMAT = 5
+READABLE = (2, 3, 4, FORMAT)
+"""Formats 2 and 3 are of 0.1 (``legacy.py``); 2 wrote the whole learner inside a task too. Up to 4 wrote zeros."""
 Kind = Literal["task", "fit"]
 WAYS_BACK = {
     "config.yaml": (("task", "fit"), "resume", ["--previous"]),
@@ -98,7 +99,7 @@ class Checkpoint:
         if file.name not in self._held and not file.exists():
             return None
         data = self._held.pop(file.name, None)  # once used it is needed no more
-        return load_file(file) if data is None else from_bytes(data)
+        return unpacked(load_file(file) if data is None else from_bytes(data))
 
     def optimiser(self) -> dict[str, Any] | None:
         """The optimiser's state, or None."""
@@ -166,7 +167,7 @@ def _write(
 ) -> None:
     """All files of a checkpoint. Written by Python, not by libraries: whatever goes wrong is an OSError."""
     for name, state in states.items():
-        tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+        tensors = {key: value.detach().cpu().contiguous() for key, value in packed(state).items()}
         (folder / f"{name}.safetensors").write_bytes(as_bytes(tensors))
     if optimiser is not None:
         held = io.BytesIO()

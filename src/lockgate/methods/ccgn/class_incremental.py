@@ -80,6 +80,8 @@ class ClassIncremental(CCGN):
     def end_task(self, task: Task) -> None:
         """Lock and seal; then remember the task."""
         super().end_task(task)
+        if self.options.seal:
+            self._streams.forget_shut(task.id)
         self.memory.end_task(task, spawn())
         self.memory.requires_grad_(False)
         self.rehearsal.end_task()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from lockgate.layers.gated import TaskGated
+from lockgate.layers.gated import Gated, TaskGated
 from lockgate.layers.lock import Lockable
 from lockgate.methods.capacity import LayerCapacity
 from lockgate.methods.network import MultiHeadNetwork
@@ -49,3 +50,18 @@ def consolidate(
             layer.reinitialise_free()
             report.append(LayerCapacity(name, layer.width, int(layer.locked.sum()), int(relevant.sum())))
     return report
+
+
+def forget_shut(network: MultiHeadNetwork, task: int) -> None:
+    """Zero weights of ``task`` that meet nothing but zeros for ever: no answer changes, and zeros need no room on disk.
+
+    They are those of channels that its stream can never open, in its gates and its head.
+    """
+    for layer in network.backbone.layers.values():
+        if isinstance(layer, Gated):
+            layer.gate(task).forget_shut(layer.reads.get(task))
+    if network.backbone.channels:
+        head = cast(nn.Linear, network.heads[task])
+        shut = torch.ones(head.in_features, dtype=torch.bool, device=head.weight.device)
+        with torch.no_grad():
+            head.weight[:, shut.index_fill(0, network.backbone.open_features(task), False)] = 0

@@ -26,7 +26,7 @@ from lockgate.methods.base import Context
 from lockgate.methods.capacity import LayerCapacity, all_shut, nearly_full
 from lockgate.methods.ccgn.budget import Budget
 from lockgate.methods.ccgn.companion import Accompanied
-from lockgate.methods.ccgn.consolidation import consolidate, relevance
+from lockgate.methods.ccgn.consolidation import consolidate, forget_shut, relevance
 from lockgate.methods.ccgn.gating import deciding, gated_layers
 from lockgate.methods.ccgn.objective import objective
 from lockgate.methods.ccgn.options import CCGNOptions
@@ -149,6 +149,8 @@ class CCGN(Accompanied):
         self.pruning.end_task(self.gated.values(), task.id, self.options.seal)
         self._capacity = consolidate(self.gated, scores, task.id, self.options.seal)
         self.backbone.route([task.id])
+        if self.options.seal:
+            forget_shut(self, task.id)
         self.requires_grad_(False)
 
     # -- the network -------------------------------------------------------------------------------------------------

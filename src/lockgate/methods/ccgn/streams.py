@@ -65,6 +65,14 @@ class Streams:
             self._columns = found
         return found
 
+    @torch.no_grad()
+    def forget_shut(self, task: int) -> None:
+        """Zero what the classifier would make of channels that the stream of ``task`` can never open."""
+        start, count = sum(self.classifier.inputs[:task]), self.classifier.inputs[task]
+        shut = torch.ones(count, dtype=torch.bool, device=self.classifier.squeeze.weight.device)
+        shut[self.open_channels(task)] = False
+        self.classifier.squeeze.weight[:, start : start + count].masked_fill_(shut, 0)
+
     def changed(self) -> None:
         """A task has begun, or a state was loaded: other channels may be open."""
         self._columns = None
