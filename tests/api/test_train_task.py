@@ -17,6 +17,7 @@ from lockgate.errors import ConfigError, TrainingError
 from lockgate.methods import METHODS
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.runs.log import read_records
+from lockgate.runs.packing import unpacked
 from lockgate.scenario import join
 
 
@@ -41,7 +42,7 @@ def test_each_method_comes_to_the_bits_of_a_run(
             seed=experiment.seed,
         )
     assert torch.equal(before, torch.get_rng_state())
-    wanted = read_tensors(last_bits(tmp_path / "run"))
+    wanted = unpacked(read_tensors(last_bits(tmp_path / "run")))
     found = learner.state_dict()
     assert found.keys() == wanted.keys()
     assert all(torch.equal(value, wanted[name]) for name, value in found.items())

@@ -92,7 +92,7 @@ def test_what_older_code_learnt_or_somebody_copied_is_not_taken(
     paper_table: PaperTable, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     line = paper_table.lines("short")[-1]
-    assert METHODS[line.experiment.method].version == 5
+    assert METHODS[line.experiment.method].version > 1
     old = _finish(tmp_path / "old", line.experiment)
     (old / "summary.json").write_text(_summary(line.experiment, **changes))
     assert held(tmp_path) == {}

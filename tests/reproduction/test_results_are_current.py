@@ -37,10 +37,10 @@ def test_a_kept_result_is_whole() -> None:
 @pytest.mark.parametrize(
     ("summary", "is_current"),
     [
-        ({"method_version": 3}, True),
+        ({"method_version": METHODS["ccgn"].version}, True),
         ({"method_version": 1}, False),
         ({}, False),
-        ({"method_version": 3, "note": "x"}, False),
+        ({"method_version": METHODS["ccgn"].version, "note": "x"}, False),
     ],
 )
 def test_older_results_and_copies_are_found_out(tmp_path: Path, summary: dict[str, object], is_current: bool) -> None:

@@ -33,7 +33,7 @@ def networks(kind: str, width: int, narrow: int):
     companion = Companion(make((3, 8, 8), Method.layer_factory("he", None), ModelConfig(width=narrow, **config)))
     for _ in range(2):
         gated.add_task()
-        companion.add_task(2)
+        companion.add_task(2, rehearsed=True)
     for layer in gated.layers.values():
         relevant = torch.arange(layer.width) < 2
         layer.lock(relevant, 0)

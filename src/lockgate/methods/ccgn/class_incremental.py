@@ -137,8 +137,8 @@ class ClassIncremental(CCGN):
 
     @property
     def adviser(self) -> Companion | None:
-        """A companion that answers without the task beside the streams, in sub-classes that rehearse it."""
-        return None
+        """The companion, where it is rehearsed: it answers without the task beside the streams."""
+        return self.companion if self.rehearsed else None
 
     @property
     def finder_macs(self) -> list[tuple[int, int]]:

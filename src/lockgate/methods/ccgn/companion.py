@@ -16,6 +16,8 @@ With the task given it has no say, so nothing that is promised depends on it.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -35,11 +37,12 @@ class Companion(nn.Module):
         self.backbone = backbone
         self.heads = nn.ModuleList()
 
-    def add_task(self, classes: int) -> None:
-        """Outputs for one more task. All of it learns on."""
+    def add_task(self, classes: int, rehearsed: bool) -> None:
+        """Outputs for one more task. All of it learns on; but outputs of past tasks only where it is ``rehearsed``."""
         self.backbone.add_task()
+        self.heads.requires_grad_(rehearsed)
         self.heads.append(Linear(self.backbone.features, classes))
-        self.requires_grad_(True)
+        self.backbone.requires_grad_(True)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (B, classes seen) of standardised images (B, C, H, W)."""
@@ -83,6 +86,9 @@ class Accompanied(Method):
     of its own.
     """
 
+    rehearsed: ClassVar[bool] = False
+    """Whether the companion is rehearsed, from a memory of real images: then it answers without the task."""
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.companion: Companion | None = None
@@ -94,7 +100,7 @@ class Accompanied(Method):
         super().add_task(classes)
         if self.companion is not None:
             with torch.random.fork_rng(devices=[]):
-                self.companion.add_task(classes)
+                self.companion.add_task(classes, self.rehearsed)
 
     def accompany(self, batch: Batch) -> Losses:
         """What the companion learns in a step; held-out images judge the streams alone."""

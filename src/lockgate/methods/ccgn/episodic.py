@@ -20,6 +20,7 @@ class CCGNEpisodic(ClassIncremental):
     """Keeps exactly C real images."""
 
     Options: ClassVar[type[Any]] = EpisodicOptions
+    rehearsed = True
     options: EpisodicOptions
     memory: EpisodicMemory
 
@@ -27,11 +28,6 @@ class CCGNEpisodic(ClassIncremental):
         """An empty buffer: of any images (paper); for a read-out, of images that were held out of training."""
         kind = EpisodicMemory if self.options.readout == "mlp" else HeldOutMemory
         return kind(self.options.buffer)
-
-    @property
-    def adviser(self) -> Companion | None:
-        """The companion: it is rehearsed."""
-        return self.companion
 
     def companion_loss(self, companion: Companion, batch: Batch) -> Tensor:
         """Of the task's own images among its classes, and of as many rehearsed ones among all classes seen."""
