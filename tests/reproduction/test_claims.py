@@ -38,6 +38,13 @@ def test_what_is_forgotten_is_judged_by_a_point():
     assert verdict(FORGET, tables, "Lockgate") == "**holds**: mnist 0.0 points lost"
 
 
+def test_a_data_set_of_which_nothing_was_run_is_said_to_be_missing():
+    tables = table("task-incremental", row("mnist", OURS, (0.0,), avg=0.9), row("svhn", "HAT", avg=0.9))
+    assert verdict(FORGET, tables, OURS) == "**holds as far as run**: mnist 0.0 points lost"
+    spared = table("generative", row("svhn", OURS, accuracy=0.5), row("svhn", "DGMa", accuracy=0.4), row("mnist", OURS))
+    assert verdict(DGM, spared, OURS).startswith("**holds**"), "the paper is behind DGM on MNIST, and says so"
+
+
 def test_level_with_hat_within_a_point_and_only_where_both_were_run():
     tables = table(
         "task-incremental",
