@@ -21,6 +21,7 @@ from PIL import Image, UnidentifiedImageError
 from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays
 from lockgate.data.cache import cache_file, mapped, open_cache, write_cache
+from lockgate.data.plain_png import plain_png
 from lockgate.data.preprocessing import Pixels, Preprocessing
 from lockgate.errors import DataError
 
@@ -112,10 +113,12 @@ def read_image(path: Path, how: Preprocessing) -> Pixels:
     """One image file as (C, H, W)."""
     name = str(path)
     with _told_by_name(name):
-        with open(path, "rb") as file:  # buffered: a raw read may return less than there is
-            data = file.read(SMALL)
-            if len(data) == SMALL:
-                data += file.read(AT_ONCE - SMALL)
+        with open(path, "rb", buffering=0) as file:
+            data = file.read(SMALL) or b""
+            plain = plain_png(data)
+            if plain is not None:
+                return how.of_upright(plain)
+            data += io.BufferedReader(file).read(AT_ONCE - len(data))  # all: a raw read may return less than there is
         with Image.open(io.BytesIO(data) if len(data) < AT_ONCE else path) as image:
             return _pixels(name, image, how)
 
@@ -123,6 +126,9 @@ def read_image(path: Path, how: Preprocessing) -> Pixels:
 def decode_image(data: bytes, name: str, how: Preprocessing) -> Pixels:
     """The bytes of one image file from a stranger as (C, H, W); ``name`` is what errors call it."""
     with _told_by_name(name):
+        plain = plain_png(data)
+        if plain is not None:
+            return how.of_upright(plain)
         try:
             opened = Image.open(io.BytesIO(data), formats=COMMON)
         except UnidentifiedImageError as error:  # Pillow's words are about an object in memory

@@ -85,7 +85,11 @@ class Preprocessing:
         if self.resize == "crop":
             # JPEG decodes to a half, a quarter or an eighth many times faster; never below twice what is wanted.
             image.draft(None, (2 * self.size, 2 * self.size))
-        image, mode = opaque(upright(image), self.background), "L" if self.greyscale else "RGB"
+        return self.of_upright(upright(image))
+
+    def of_upright(self, image: Image.Image) -> Pixels:
+        """The same, of a picture that is upright."""
+        image, mode = opaque(image, self.background), "L" if self.greyscale else "RGB"
         image = image if image.mode == mode else image.convert(mode)
         image = _cropped(image, self.size) if self.resize == "crop" else _stretched(image, self.size)
         pixels = np.asarray(image, np.uint8)
