@@ -101,7 +101,7 @@ def _read_all(files: Sequence[Path], how: Preprocessing, what: str) -> Iterator[
         raise DataError("\n".join(str(error) for error in bad[:MOST_TOLD]) + more) from bad[0]
 
 
-def try_image(path: Path, how: Preprocessing) -> Pixels | DataError:
+def try_image(path: Path | str, how: Preprocessing) -> Pixels | DataError:
     """One image as (C, H, W), or why there is none: to go on with the others."""
     try:
         return read_image(path, how)
@@ -109,7 +109,7 @@ def try_image(path: Path, how: Preprocessing) -> Pixels | DataError:
         return error
 
 
-def read_image(path: Path, how: Preprocessing) -> Pixels:
+def read_image(path: Path | str, how: Preprocessing) -> Pixels:
     """One image file as (C, H, W)."""
     name = str(path)
     with _told_by_name(name):
