@@ -148,6 +148,9 @@ def _told_by_name(name: str) -> Iterator[None]:
         yield
     except DataError:
         raise
+    except UnidentifiedImageError as error:  # Pillow goes on about an object in memory
+        what = "cannot identify image file, which is of no kind that is known"
+        raise DataError(f"Cannot read the image {name}: {what}. Repair it, or remove it.") from error
     except Image.DecompressionBombError as error:
         raise DataError(f"{name} is too large to be read safely: {error} Shrink it, or remove it.") from error
     except Exception as error:  # each format of Pillow raises its own: OS-, Value-, Syntax-, RuntimeError ...
