@@ -1,5 +1,6 @@
 """What training adds on photos: streams of a pretrained network; beside them a copy of the whole network fine-tuned for
-each task (which cannot answer without it), one network fine-tuned in sequence, one from scratch.
+each task (which cannot answer without it), one network fine-tuned in sequence, one from scratch. And what gates in the
+last quarter of the layers save and cost: streams that are told the task, with gates (``gates``) and without (``rows``).
 
     python benchmarks/photo_training.py DATA [--sets trashnet6] [--rows streams scratch] [--orders 0 1 2] [--held-out]
                                              [--size 160] [--epochs 8]
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -26,13 +28,15 @@ from torch import Tensor
 import lockgate
 from lockgate.backbones.efficientnet_lite0 import EfficientNetLite0
 from lockgate.backbones.weights import lite0_weights, load_weights
+from lockgate.inference.compile import compile_learner
 from photos import TASKS
 
-SIZE, EPOCHS = 160, {"streams": 8, "copies": 8, "sequence": 4}
+SIZE, EPOCHS = 160, {"streams": 8, "copies": 8, "rows": 8, "gates": 8, "sequence": 4}
 
 STREAMS = {"options": {"inference": "joint", "targets": "class", "rehearsal": 8, "buffer": 500}}
 LITE0 = {"backbone": "efficientnet_lite0", "optim": {"batch_size": 16, "lr": 0.001, "selection": "last"}}
 WHOLE = {**LITE0, "backbone": "photo_training:lite0", "augment": {"random_flip": True}}
+GATED = {"method": "ccgn", **LITE0, "runtime": {"feature_cache": "runs/photos/prefix"}}
 ROWS: dict[str, dict[str, Any]] = {
     "slda-ridge": {"method": "slda-ridge", **LITE0, "augment": {"random_flip": True}},
     "streams": {
@@ -47,6 +51,8 @@ ROWS: dict[str, dict[str, Any]] = {
         **WHOLE,
         "model": {"private": 1.0, "private_depth": 1.0},
     },
+    "rows": GATED | {"model": {"private": 0.25, "private_depth": 0.25}},
+    "gates": GATED | {"model": {"private": 0.25, "private_depth": 0.25, "gates": True}},
     "sequence": {"method": "finetune", **WHOLE},
     "scratch": {"preset": "short", "method": "ccgn-episodic", "backbone": "simple_cnn", "data": {"image_size": 32}},
 }
@@ -77,6 +83,25 @@ def key(name: str, row: str, order: int, given: argparse.Namespace) -> dict[str,
     return said
 
 
+def stream_costs(run: Path, summary: dict[str, Any]) -> dict[str, float]:
+    """Of an image, the task given: share of the network's multiplications; CPU ms of a stream, whole and compiled."""
+    torch.set_num_threads(1)
+    learner = lockgate.load(run).learner.eval()
+    compiled = compile_learner(learner)
+    x = torch.randint(0, 256, (16, *learner.image_shape), dtype=torch.uint8)
+    took: dict[str, list[float]] = {"whole ms": [], "compiled ms": []}
+    with torch.inference_mode():
+        for _ in range(9):
+            for task in range(len(learner.heads)):
+                for name, ask in (("whole ms", learner.predict), ("compiled ms", compiled.predict)):
+                    began = time.process_time()
+                    ask(x, task)
+                    took[name].append((time.process_time() - began) * 1000 / len(x))
+    macs = summary["macs"]
+    medians = {name: round(statistics.median(values), 2) for name, values in took.items()}
+    return {"macs of dense": round(macs["mean"] / macs["dense"], 3), **medians}
+
+
 def measure(data: Path, run: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     """Accuracy after the last task, without and with the task, and CPU seconds of all that was done for it."""
     name, row, order, held_out = (run[word] for word in ("set", "row", "order", "held out"))
@@ -98,12 +123,15 @@ def measure(data: Path, run: dict[str, Any], over: dict[str, Any]) -> dict[str, 
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         summary = lockgate.run(described, Path(folder) / "run", quiet=True).summary
+        took = time.process_time() - began
+        cost = stream_costs(Path(folder) / "run", summary) if row in ("rows", "gates") else {}
     found = summary["class_incremental"]
     return {
         **run,
         "without": found and found["average"],
         "given": summary["task_incremental"]["average"],
-        "cpu seconds": round(time.process_time() - began, 1),
+        "cpu seconds": round(took, 1),
+        **cost,
     }
 
 
