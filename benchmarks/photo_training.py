@@ -86,7 +86,7 @@ def key(name: str, row: str, order: int, given: argparse.Namespace) -> dict[str,
 def stream_costs(run: Path, summary: dict[str, Any]) -> dict[str, float]:
     """Of an image, the task given: share of the network's multiplications; CPU ms of a stream, whole and compiled."""
     torch.set_num_threads(1)
-    learner = lockgate.load(run).learner.eval()
+    learner = lockgate.load(run).method.eval()
     compiled = compile_learner(learner)
     x = torch.randint(0, 256, (16, *learner.image_shape), dtype=torch.uint8)
     took: dict[str, list[float]] = {"whole ms": [], "compiled ms": []}
