@@ -226,7 +226,7 @@ class Watched(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """A selection by constants: what a seal shuts is zero."""
         chosen, x, other = args[:3]
         found = self.of.get(id(x))
-        if found is None or id(chosen) in self.of or id(other) in self.of or other.numel() > 1 or float(other) != 0:
+        if found is None or id(chosen) in self.of or not isinstance(other, Tensor) or other.numel() > 1 or other != 0:
             return None
         if chosen.dim() != x.dim() or chosen.shape[found.dim] not in (1, x.shape[found.dim]):
             return None
