@@ -58,7 +58,7 @@ def test_names_of_files_come_from_standard_input(
 @pytest.mark.parametrize(
     ("data", "words", "message"),
     [
-        (b"", ["-"], "There are no images in -"),
+        (b"", ["-"], "There are no images in what came from standard input"),
         (b"\x89PNG and no more", ["-"], "What came from standard input is not an image"),
         (b"", ["-", "pets"], "Standard input ('-') stands alone"),
     ],
@@ -70,6 +70,22 @@ def test_what_is_no_image_is_said_so(
     code, out, err = command("predict", taught / "model", *words)
     assert (code, out) == (1, "")
     assert message in err
+
+
+def test_words_fit_what_was_answered(
+    command: Command, taught: Path, typed: Callable[[bytes], None], tmp_path: Path
+) -> None:
+    (tmp_path / "note.png").write_text("no image")
+    typed(b"")
+    assert "There are no images in what came from standard input." in command("predict", taught / "model", "-")[2]
+    typed(str(tmp_path / "note.png").encode())
+    code, _, err = command("predict", taught / "model", "-")
+    assert code == 1
+    assert "note.png: cannot identify image file, which is of no kind that is known. Repair it" in err
+    assert "object at" not in err, "nothing of how it is read"
+    assert "answered by" not in err, "nothing was"
+    typed(str(min((taught / "pets").rglob("*.png"))).encode())
+    assert "1 image, answered by the compiled form" in command("predict", taught / "model", "-")[2]
 
 
 def test_answers_come_before_all_images_are_read(taught: Path) -> None:

@@ -48,6 +48,8 @@ def experiment(method: str = "finetune", backbone: str = "simple_cnn", **over: A
     base: dict[str, Any] = {"options": _OPTIONS.get(method, {})}
     if method == "ccgn-episodic":
         base["augment"] = {"random_translate": 1, "images": "rehearsed"}
+    if method == "ccgn":  # whose statistics are then taken anew of images as they are
+        base["augment"] = {"random_translate": 1}
     if backbone == "resnet18-deep":
         backbone, base["model"] = "resnet18", {"width": 4, "blocks": [2, 2, 2, 2]}
     return tiny_experiment(method, backbone, **merge(base, over))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lockgate.app.start import Start
 from lockgate.config import Experiment
 from lockgate.methods import METHODS
+from lockgate.report.formatting import plural
 from lockgate.scenario.incremental import class_weights
 
 
@@ -28,7 +29,7 @@ def describe(
     lines.append(
         "  schedule: one pass over the images; nothing is trained"
         if closed_form
-        else f"  schedule: {schedule.epochs} epochs, {schedule.optim.batch_size} images a step{generator}"
+        else f"  schedule: {plural(schedule.epochs, 'epoch')}, {schedule.optim.batch_size} images a step{generator}"
     )
     if class_weights(counts) and not closed_form:
         lines.append(f"  classes differ in size ({min(counts)} to {max(counts)}): each counts the same in the loss")

@@ -127,8 +127,9 @@ class AnswerTable:
 
     def lines(self, fewest: int = 1) -> list[str]:
         """What was added since the last call, if it is so many lines; columns widen when they must, and only then."""
-        begun = any(self._widths)
-        if len(self._rows) < (fewest if begun else fewest + 1):
+        if len(self._rows) < fewest or (
+            len(self._rows) == fewest and not any(self._widths)
+        ):  # the heading is no answer
             return []
         columns = zip(self._widths, zip(*self._rows, strict=True), strict=True)
         self._widths = [max(width, *map(len, column)) for width, column in columns]

@@ -52,7 +52,8 @@ class Blob:
         return "-"
 
 
-Source = Path | Blob
+Source = Path | str | Blob
+"""A file, or what has none."""
 
 
 def look(
@@ -83,14 +84,14 @@ def _look(trained: Trained, some: Sequence[Source], task: int | None, top: int, 
 
 
 def _read(source: Source, wanted: Preprocessing) -> Pixels | DataError:
-    if isinstance(source, Path):
-        found = try_image(source, wanted)
-        missing = isinstance(found, DataError) and not source.exists()  # asked only now: most files are there
-        return DataError(f"There is no file {source}. Look at its path.") if missing else found
-    try:
-        return decode_image(source.data, "What came from standard input", wanted)
-    except DataError as error:
-        return error
+    if isinstance(source, Blob):
+        try:
+            return decode_image(source.data, "What came from standard input", wanted)
+        except DataError as error:
+            return error
+    found = try_image(source, wanted)
+    missing = isinstance(found, DataError) and not os.path.exists(source)  # asked only now: most files are there
+    return DataError(f"There is no file {source}. Look at its path.") if missing else found
 
 
 def sources(paths: Sequence[Path], stdin: BinaryIO | None = None) -> tuple[Iterator[Source], int | None]:
@@ -115,9 +116,9 @@ def _named(lines: Iterable[bytes]) -> Iterator[Path]:
             yield Path(name.decode("utf-8", "surrogateescape"))
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def _files(paths: Iterable[Path]) -> Iterator[str]:
     for path in paths:
-        yield from map(Path, _inside(str(path))) if path.is_dir() else [path]
+        yield from _inside(str(path)) if path.is_dir() else [str(path)]
 
 
 def _inside(folder: str) -> Iterator[str]:

@@ -39,7 +39,7 @@ def _add_predict(commands: Any) -> None:
     predict.add_argument("--task", help="the task the images belong to (default: the model finds it)")
     predict.add_argument("--top", type=whole(1), default=1, metavar="K", help="answers for each image (default: 1)")
     predict.add_argument(
-        "--batch", type=whole(1), default=256, metavar="N", help="images read and answered at a time (default: 256)"
+        "--batch", type=whole(1), default=512, metavar="N", help="images read and answered at a time (default: 512)"
     )
     predict.add_argument(
         "--exact", action="store_true", help="ask the network itself; what is promised never to change are its answers"
@@ -92,8 +92,9 @@ def _predict(parsed: argparse.Namespace) -> int:
     """Say what images show: class, task and confidence. Answers come as they are found, however many images there are;
     `-` reads one image, or the names of image files a line, from standard input. From 32 images on the compiled form
     of the network answers, which is faster and agrees with it up to rounding; --exact asks the network itself."""
-    from lockgate.app.predict import look, sources
+    from lockgate.app.predict import STDIN, look, sources
     from lockgate.app.trained import WORTH_COMPILING, open_trained
+    from lockgate.report.formatting import plural
 
     trained = open_trained(parsed.model)
     images, count = sources(parsed.images)
@@ -102,11 +103,13 @@ def _predict(parsed: argparse.Namespace) -> int:
     with watched(found, "images", count, parsed.quiet) as seen:
         bad, total = _print_answers(parsed, seen)
     if not total:
-        raise DataError(f"There are no images in {', '.join(map(str, parsed.images))}.")
+        places = ("what came from standard input" if path == STDIN else str(path) for path in parsed.images)
+        raise DataError(f"There are no images in {', '.join(places)}.")
     for error in bad:
         print(f"lockgate: {error}", file=sys.stderr)
-    if form == "compiled" and not parsed.json:
-        log(parsed, sys.stderr)(f"{total:,} images, answered by the compiled form; the promise is about --exact.")
+    if form == "compiled" and total > len(bad) and not parsed.json:
+        said = plural(total - len(bad), "image")
+        log(parsed, sys.stderr)(f"{said}, answered by the compiled form; the promise is about --exact.")
     return 1 if bad else 0
 
 

@@ -21,6 +21,7 @@ from PIL import Image, UnidentifiedImageError
 from lockgate.config import DataConfig
 from lockgate.data.arrays import Arrays
 from lockgate.data.cache import cache_file, mapped, open_cache, write_cache
+from lockgate.data.plain_png import plain_png
 from lockgate.data.preprocessing import Pixels, Preprocessing
 from lockgate.errors import DataError
 
@@ -100,7 +101,7 @@ def _read_all(files: Sequence[Path], how: Preprocessing, what: str) -> Iterator[
         raise DataError("\n".join(str(error) for error in bad[:MOST_TOLD]) + more) from bad[0]
 
 
-def try_image(path: Path, how: Preprocessing) -> Pixels | DataError:
+def try_image(path: Path | str, how: Preprocessing) -> Pixels | DataError:
     """One image as (C, H, W), or why there is none: to go on with the others."""
     try:
         return read_image(path, how)
@@ -108,14 +109,16 @@ def try_image(path: Path, how: Preprocessing) -> Pixels | DataError:
         return error
 
 
-def read_image(path: Path, how: Preprocessing) -> Pixels:
+def read_image(path: Path | str, how: Preprocessing) -> Pixels:
     """One image file as (C, H, W)."""
     name = str(path)
     with _told_by_name(name):
-        with open(path, "rb") as file:  # buffered: a raw read may return less than there is
-            data = file.read(SMALL)
-            if len(data) == SMALL:
-                data += file.read(AT_ONCE - SMALL)
+        with open(path, "rb", buffering=0) as file:
+            data = file.read(SMALL) or b""
+            plain = plain_png(data)
+            if plain is not None:
+                return how.of_upright(plain)
+            data += io.BufferedReader(file).read(AT_ONCE - len(data))  # all: a raw read may return less than there is
         with Image.open(io.BytesIO(data) if len(data) < AT_ONCE else path) as image:
             return _pixels(name, image, how)
 
@@ -123,6 +126,9 @@ def read_image(path: Path, how: Preprocessing) -> Pixels:
 def decode_image(data: bytes, name: str, how: Preprocessing) -> Pixels:
     """The bytes of one image file from a stranger as (C, H, W); ``name`` is what errors call it."""
     with _told_by_name(name):
+        plain = plain_png(data)
+        if plain is not None:
+            return how.of_upright(plain)
         try:
             opened = Image.open(io.BytesIO(data), formats=COMMON)
         except UnidentifiedImageError as error:  # Pillow's words are about an object in memory
@@ -142,6 +148,9 @@ def _told_by_name(name: str) -> Iterator[None]:
         yield
     except DataError:
         raise
+    except UnidentifiedImageError as error:  # Pillow goes on about an object in memory
+        what = "cannot identify image file, which is of no kind that is known"
+        raise DataError(f"Cannot read the image {name}: {what}. Repair it, or remove it.") from error
     except Image.DecompressionBombError as error:
         raise DataError(f"{name} is too large to be read safely: {error} Shrink it, or remove it.") from error
     except Exception as error:  # each format of Pillow raises its own: OS-, Value-, Syntax-, RuntimeError ...

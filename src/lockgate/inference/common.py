@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lockgate.inference.compact import Compact, filled, gated, rebuilt
+from lockgate.inference.compact import Compact, filled, rebuilt
 from lockgate.inference.cut import CompactStream
 from lockgate.layers.plain import Then
 
@@ -31,7 +31,7 @@ class Common(nn.Module):
     def __init__(self, filters: Compact) -> None:
         super().__init__()
         self.filters = filters
-        self._now: tuple[Tensor, list[Tensor]] | None = None  # the images, and their maps once they are computed
+        self._now: tuple[Tensor, list[Tensor]] | None = None  # the images, and their maps, part by part
 
     @contextmanager
     def reading(self, images: Tensor) -> Iterator[None]:
@@ -48,10 +48,13 @@ class Common(nn.Module):
         if now is None or now[0] is not x:
             return None
         if not now[1]:
-            now[1].append(torch.cat([then(self.filters.linear_map(part)) for part in torch.split(x, AT_ONCE)]))
-        maps = now[1][0].permute(0, 2, 3, 1)  # channels last, as they lie in memory
-        some = maps.reshape(-1, maps.shape[3]).index_select(1, places)
-        return some.reshape(*maps.shape[:3], len(places)).permute(0, 3, 1, 2)
+            now[1].extend(then(self.filters.linear_map(part)) for part in torch.split(x, AT_ONCE))
+        _, channels, height, width = now[1][0].shape
+        some = x.new_empty(len(x) * height * width, len(places))
+        for part, out in zip(now[1], torch.split(some, AT_ONCE * height * width), strict=True):
+            flat = part.permute(0, 2, 3, 1).reshape(-1, channels)  # channels last, as they lie in memory
+            torch.index_select(flat, 1, places, out=out)
+        return some.reshape(len(x), height, width, len(places)).permute(0, 3, 1, 2)
 
 
 class FromCommon(nn.Module):
@@ -67,11 +70,13 @@ class FromCommon(nn.Module):
 
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
         """As ``Compact``."""
-        h = None if torch.compiler.is_compiling() else self.common[0].taken(x, self.places, then)
-        if h is None or self.own.gate is None:
-            return cast(tuple[Tensor, Tensor | None], self.own(x, task, then))
-        opened, wanted = self.own.gate(x)
-        return gated(h, opened), wanted
+
+        def maps(rows: Tensor | None) -> Tensor:
+            places = self.places if rows is None else self.places[rows]
+            h = None if torch.compiler.is_compiling() else self.common[0].taken(x, places, then)
+            return then(self.own.linear_map(x, rows)) if h is None else h
+
+        return self.own.gating(x, maps)
 
 
 def make_common(streams: Sequence[CompactStream]) -> Common | None:

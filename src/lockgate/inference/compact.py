@@ -6,14 +6,15 @@ A compact layer is called as the layer it replaces, so the backbone's own ``forw
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
+from lockgate.inference.asleep import awake, columns, held, holding
 from lockgate.layers.gate import ChannelGate
 from lockgate.layers.gated import Gated
 from lockgate.layers.norm import TaskNorm
@@ -69,7 +70,7 @@ class CompactGate(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Open gates (B, width) bool from the layer's input; and, if some are missing, where one was wanted, (B,)."""
         pooled = x.mean((2, 3)) if x.dim() == 4 else x
-        z = F.linear(pooled, self.squeeze.weight, self.squeeze.bias).relu_()
+        z = F.linear(pooled, columns(self.squeeze.weight, held(x)), self.squeeze.bias).relu_()
         opened = F.linear(z, self.excite.weight, self.excite.bias) > 0
         if not self.missing:
             return opened, None
@@ -93,24 +94,36 @@ class Compact(nn.Module):
         """Which of the whole layer they are; those that were filled up are none of it."""
         self.weight, self.bias = frozen(weight), frozen(bias)
         self.stride, self.padding, self.gate = stride, padding, gate
+        self.one_reads = False
+        """Whether one layer, and nothing else, reads what comes out: then filters that nobody wants can be missing."""
 
     @property
     def width(self) -> int:
         """How many channels come out."""
         return len(self.weight)
 
-    def linear_map(self, x: Tensor) -> Tensor:
-        """The map being gated."""
-        if self.weight.dim() == 2:
-            return F.linear(x, self.weight, self.bias)
-        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
+    def linear_map(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """The map being gated, of all filters or of ``rows``."""
+        weight, bias = columns(self.weight, held(x)), cast(Tensor, self.bias)
+        if rows is not None:
+            weight, bias = weight.index_select(0, rows), bias.index_select(0, rows)
+        if weight.dim() == 2:
+            return F.linear(x, weight, bias)
+        return F.conv2d(x, weight, bias, self.stride, self.padding)
 
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
         """The gated output, and where a channel that was left out was wanted, (B,)."""
+        return self.gating(x, lambda rows: then(self.linear_map(x, rows)))
+
+    def gating(self, x: Tensor, maps: Callable[[Tensor | None], Tensor]) -> tuple[Tensor, Tensor | None]:
+        """The same, where ``maps`` computes all filters, or some."""
         if self.gate is None:
-            return then(self.linear_map(x)), None
+            return maps(None), None
         opened, wanted = self.gate(x)
-        return gated(then(self.linear_map(x)), opened), wanted
+        rows = awake(opened) if self.one_reads else None
+        if rows is None:
+            return gated(maps(None), opened), wanted
+        return holding(gated(maps(rows), opened.index_select(1, rows)), rows), wanted
 
     def spread(self, x: Tensor, task: int) -> Tensor:
         """Features stay cut: heads and task classifier are cut to fit."""
@@ -160,7 +173,9 @@ def compact(backbone: Backbone, task: int, keep: list[Tensor], input_scale: Tens
                 parts[id(group.norms[index])] = Folded()
             reads = read.get(id(layer))
             scale = input_scale if reads is None else None
-            parts[id(layer)] = cut_layer(layer, task, Cut(reads, kept), norm, scale)
+            made = cut_layer(layer, task, Cut(reads, kept), norm, scale)
+            made.one_reads = len(group.writers) == len(group.readers) == 1
+            parts[id(layer)] = made
     return rebuilt(backbone, parts)
 
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone, recorded
+from lockgate.inference.asleep import held, widened
 from lockgate.inference.compact import filled, frozen
 from lockgate.layers.pool import pooled, root
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
@@ -30,6 +31,7 @@ class Reading(nn.Module):
         super().__init__()
         self.grid, self.classes = grid_of(len(weights)), len(next(iter(weights.values())))
         self.names = [name for name, weight in weights.items() if weight.any()]
+        self.widths = {name: filled(weights[name].shape[1]) for name in self.names}
         self.layers = nn.ModuleList([LayerReading(_filled(weights[name]).flatten(1)) for name in self.names])
 
     def forward(self, maps: Mapping[str, Tensor]) -> Tensor:
@@ -38,7 +40,11 @@ class Reading(nn.Module):
             some = next(iter(maps.values()))
             return some.new_zeros(len(some), self.classes)
         pairs = zip(self.names, self.layers, strict=True)
-        return torch.stack([layer(pooled(maps[name], self.grid)) for name, layer in pairs]).sum(0)
+        return torch.stack([layer(self._cells(maps[name], self.widths[name])) for name, layer in pairs]).sum(0)
+
+    def _cells(self, h: Tensor, width: int) -> Tensor:
+        """A map (B, C, H, W) pooled to (B, width * cells)."""
+        return widened(pooled(h, self.grid), held(h), width)
 
 
 class LayerReading(nn.Module):

@@ -40,9 +40,9 @@ from lockgate.types import Batch, Examples, Losses, Task
 class ClassIncremental(CCGN):
     """A gated network that finds the task by itself. Sub-classes say what it remembers."""
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     """4: read-out and task classifier answer together. 5: it reads the most telling inputs; a companion. 6: streams
-    begin as a companion. Before that, those of CCGN."""
+    begin as a companion. 7: statistics of images as they are. Before that, those of CCGN."""
     class_incremental = True
     options: ClassIncrementalOptions
     memory: Memory

@@ -31,6 +31,7 @@ from lockgate.methods.ccgn.gating import deciding, gated_layers
 from lockgate.methods.ccgn.objective import objective
 from lockgate.methods.ccgn.options import CCGNOptions
 from lockgate.methods.ccgn.pruning import Moment, Pruning
+from lockgate.methods.ccgn.recalibration import recalibrate
 from lockgate.methods.ccgn.start import begin_as
 from lockgate.methods.ccgn.warmup import Warmup, is_annealing, sparsity_share, steps_to_hold, warmup_epochs
 from lockgate.methods.protocols import TaskReport
@@ -41,9 +42,9 @@ class CCGN(Accompanied):
     """Gated backbone, one gate per layer and task, one head per task."""
 
     Options: ClassVar[type[Any]] = CCGNOptions
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     """1: Lockgate 0.1. 2: budget, read-out. 3: quiet warm-up, read-out of held-out images; of what is derived, too.
-    4: streams begin as a companion."""
+    4: streams begin as a companion. 5: statistics of images as they are, where they were varied."""
     class_incremental = False
     options: CCGNOptions
 
@@ -143,7 +144,9 @@ class CCGN(Accompanied):
             layer.restore()
 
     def end_task(self, task: Task) -> None:
-        """Relevance (Eq. 6), lock, re-initialise, seal."""
+        """Relevance (Eq. 6), lock, re-initialise, seal; before that, statistics of images as they are."""
+        if self.augment.of_task().active and not isinstance(self.backbone, ForeignBackbone):
+            recalibrate(self, task.train, task.id)
         scores = relevance(self, task.val.x, task.id)
         self._fired = {name: score.tolist() for name, score in zip(self.gated, scores, strict=True)}
         self.pruning.end_task(self.gated.values(), task.id, self.options.seal)

@@ -1,0 +1,57 @@
+"""Filters that no image of a batch opens are not computed, and what reads them reads the others.
+
+A gate is decided by what its layer reads, so it is known before anything is convolved. A map that lacks channels
+carries the places of those that it has, and the one layer that reads it takes those columns of its weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FEWEST = 32
+"""Images from which on it pays: to look which filters are wanted, and to copy their weights, takes time too."""
+STEP = 4
+"""As many filters as a multiple of this are computed: for every new number of them a kernel is made."""
+PAYS = 0.9
+"""They are left out where fewer than this share is left."""
+
+
+def awake(opened: Tensor) -> Tensor | None:
+    """Which filters to compute where gates (B, C) bool are open, as sorted places; None: all of them."""
+    width = opened.shape[1]
+    if torch.compiler.is_compiling() or opened.device.type != "cpu" or len(opened) < FEWEST:
+        return None  # a graph computes the same for all images; other devices would have to be waited for
+    wanted = opened.numpy().any(0)  # in NumPy: of so few numbers the calls are what takes time
+    count = max(STEP, -(-int(wanted.sum()) // STEP) * STEP)
+    if count > PAYS * width:
+        return None
+    return torch.from_numpy(np.sort(np.argsort(~wanted, kind="stable")[:count]))
+
+
+def holding(x: Tensor, places: Tensor) -> Tensor:
+    """``x``, which says that it has these channels, and no others."""
+    cast(Any, x).places = places
+    return x
+
+
+def held(x: Tensor) -> Tensor | None:
+    """The channels that ``x`` has; None: all of them."""
+    found: Tensor | None = getattr(x, "places", None)
+    return found
+
+
+def columns(weight: Tensor, places: Tensor | None) -> Tensor:
+    """The inputs ``places`` of ``weight`` (c_out, c_in, ...)."""
+    return weight if places is None else weight.index_select(1, places)
+
+
+def widened(x: Tensor, places: Tensor | None, width: int) -> Tensor:
+    """``x`` (B, places * cells) with zeros for the channels that it lacks, (B, width * cells)."""
+    if places is None:
+        return x
+    some = x.reshape(len(x), len(places), -1)
+    return some.new_zeros(len(x), width, some.shape[2]).index_copy_(1, places, some).flatten(1)
