@@ -29,6 +29,16 @@ def test_what_a_network_becomes_is_counted():
     assert (found.maps, found.private, found.norms, found.features, found.head) == (6, 6, 2, 24, "out")
     assert found.parameters == sum(v.numel() for k, v in Concatenated().named_parameters() if "out" not in k)
     assert "bit-equal after a second task" in found.text()
+    assert "without gates no channel is ever shut" in found.text()
+
+
+def test_what_can_be_cut_is_told_with_what_keeps_the_rest():
+    found = check_network(NETWORK, 16, gates=True)
+    assert (found.cuttable.gated, found.cuttable.channels) == (56, 8)  # the stem; the others are normed in groups
+    assert "8 of 56 channels with gates leave a compiled stream if shut; some others are kept by" in found.text()
+    assert "native_group_norm" in found.text()
+    none = check_network("tests.support.networks:Loose", 16, gates=True)
+    assert "the stream as it is: of 12 channels with gates none can leave" in none.text()
 
 
 def test_layers_that_no_gradient_reaches_are_named():

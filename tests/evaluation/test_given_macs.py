@@ -15,7 +15,7 @@ def counted(gates: bool) -> dict[str, float]:
     )
     backbone = gate(network, torch.rand(2, 3, 6, 6), gates=gates)
     backbone.add_task()
-    return given_macs(backbone, (3, 6, 6))
+    return given_macs(backbone, (3, 6, 6), 0)
 
 
 def test_every_map_counts_each_number_it_gives_times_the_size_of_a_filter() -> None:

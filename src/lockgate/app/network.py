@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lockgate.backbones import BACKBONES, OWN
 from lockgate.backbones.foreign import ForeignBackbone
+from lockgate.backbones.foreign_cut import Cuttable, cuttable
 from lockgate.errors import ConfigError
 from lockgate.evaluation.exactness import audit, logits, promise
 from lockgate.layers.slots import SlotMap, SlotNorm
@@ -52,6 +53,8 @@ class NetworkCheck:
     """Parts of a task's own that no gradient reaches."""
     broken: tuple[str, ...]
     """Promises that an audit found broken."""
+    cuttable: Cuttable
+    """What a compiled stream can leave out where its gates are shut."""
 
     @property
     def ok(self) -> bool:
@@ -73,9 +76,19 @@ class NetworkCheck:
                 f"{self.of_a_task:,} parameters ({self.of_a_task / max(1, self.parameters):.1%}) and a head",
             ),
             ("exactness", self._verdict()),
-            ("cutting", "the stream as it is: channels of a network of another make are not cut"),
+            ("cutting", self._cutting()),
         ]
         return "\n".join([f"network {self.name}", *(f"  {what:12} {found}" for what, found in rows)])
+
+    def _cutting(self) -> str:
+        found = self.cuttable
+        if not found.gated:
+            return "nothing: without gates no channel is ever shut, so a compiled stream is the stream as it is"
+        if not found.channels:
+            reason = f" (kept by {', '.join(found.why)})" if found.why else ""
+            return f"the stream as it is: of {found.gated} channels with gates none can leave{reason}"
+        kept = f"; some others are kept by {', '.join(found.why)}" if found.why else ""
+        return f"{found.channels} of {found.gated} channels with gates leave a compiled stream if shut{kept}"
 
     def _verdict(self) -> str:
         if self.broken or self.moved:
@@ -144,6 +157,7 @@ def _described(
         learnt,
         deaf,
         broken,
+        cuttable(backbone),
     )
 
 

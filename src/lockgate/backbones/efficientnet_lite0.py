@@ -57,12 +57,13 @@ class InvertedResidual(nn.Module):
         self._bn1 = _norm(wide)
         self._project_conv = SameConv2d(wide, c_out, 1, bias=False)
         self._bn2 = _norm(c_out)
+        self.act = nn.ReLU6()  # a layer, so that it is seen whose channels a convolution by channel filters
         self.residual = stride == 1 and c_in == c_out
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, c_in, H, W) to (B, c_out, H', W')."""
-        h = F.relu6(self._bn0(self._expand_conv(x))) if self.expands else x
-        h = F.relu6(self._bn1(self._depthwise_conv(h)))
+        h = self.act(self._bn0(self._expand_conv(x))) if self.expands else x
+        h = self.act(self._bn1(self._depthwise_conv(h)))
         h = cast(Tensor, self._bn2(self._project_conv(h)))
         return h + x if self.residual else h
 

@@ -87,7 +87,7 @@ class ForeignBackbone(Backbone):
         if self.cache is not None:
             return True
         with torch.random.fork_rng(devices=[]):
-            own, example = [*(slot.name for slot in self.slots), self.found.head], self._example.to(_device(self))
+            own, example = [*(slot.name for slot in self.slots), self.found.head], self.example
             prefix = find_prefix(self.module, own, example, self._as_given)
         if prefix is not None:
             self.cache = PrefixCache(prefix, folder, self.constants(), self._as_given)
@@ -118,9 +118,12 @@ class ForeignBackbone(Backbone):
         return len(self.found.blocks) + 1
 
     def _features_of(self, x: Tensor, at: Pass) -> Tensor:
-        """Features (B, F) of a pass under way."""
-        out = self.module(in_usual_order(x))
-        return _pooled(tensor_of(out, self.name) if at.features is None else at.features)
+        return features_of(self.module, x, at, self.name)
+
+    @property
+    def example(self) -> Tensor:
+        """Two images to try it with, (2, C, H, W) float."""
+        return self._example.to(_device(self))
 
     def _run(
         self, x: Tensor, task: int | None, read: list[str] | None = None, replay: dict[str, Tensor] | None = None
@@ -156,6 +159,12 @@ class ForeignBackbone(Backbone):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         keep_usual_order(self.module)
         return self
+
+
+def features_of(module: nn.Module, x: Tensor, at: Pass, name: str) -> Tensor:
+    """Features (B, F) of a pass under way."""
+    out = module(in_usual_order(x))
+    return _pooled(tensor_of(out, name) if at.features is None else at.features)
 
 
 def gate(

@@ -81,7 +81,7 @@ def _count(name: str, layer: Any, x: Tensor, gate: Tensor | None, source: Tensor
 def task_macs(learner: Method, x: Tensor, task: int) -> dict[str, float]:
     """Mean counts per image over images ``x``: dense and open, true and in the paper's counting, and of the gates."""
     if isinstance(learner.backbone, ForeignBackbone):
-        return given_macs(learner.backbone, learner.image_shape)
+        return given_macs(learner.backbone, learner.image_shape, task)
     sums: dict[str, float] = {}
     for part in torch.split(x, eval_batch(x.shape)):
         for layer in layer_macs(learner, part, task):

@@ -20,7 +20,7 @@ from lockgate.backbones.base import Backbone
 from lockgate.backbones.foreign import ForeignBackbone
 from lockgate.errors import LockgateError
 from lockgate.evaluation.accuracy import inference_of
-from lockgate.inference.as_it_is import AsItIs
+from lockgate.inference.as_it_is import AsItIs, answering
 from lockgate.inference.common import make_common
 from lockgate.inference.compact import compact, cut_inputs, filled, linear
 from lockgate.inference.cut import CompactStream, Cost, make_stream, sealed
@@ -168,8 +168,9 @@ def compile_learner(learner: Method, images: Tensor | None = None) -> Compiled:
     """The compiled form of a trained learner.
 
     ``images`` (N, C, H, W) uint8, a few hundred like those to come, let it see which filters are seldom needed.
-    Learners without gates become their dense network with BatchNorm folded; one on a network of another make is asked
-    as it is; ``LockgateError`` where there is no compiled form.
+    Learners without gates become their dense network with BatchNorm folded. One on a network of another make is asked
+    as it is; with the task given, streams with gates are cut where the network allows it. ``LockgateError`` where there
+    is no compiled form.
     """
     learner.eval()
     centre = Centre(learner.input)
@@ -185,7 +186,7 @@ def compile_learner(learner: Method, images: Tensor | None = None) -> Compiled:
 
 def _as_it_is(learner: Method) -> Compiled:
     together = AsItIs(learner, None) if learner.class_incremental else None
-    return Compiled([AsItIs(learner, t) for t in range(len(learner.heads))], together, inference_of(learner))
+    return Compiled([answering(learner, t) for t in range(len(learner.heads))], together, inference_of(learner))
 
 
 def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:
