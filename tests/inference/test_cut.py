@@ -6,8 +6,9 @@ import pytest
 import torch
 from tests.support import tiny
 
+from lockgate.evaluation.macs import layer_macs
 from lockgate.inference.compile import compile_learner
-from lockgate.inference.cut import make_stream
+from lockgate.inference.cut import Cost, make_stream
 from lockgate.runs.build import build_learner, build_scenario
 
 WIDTH = 32
@@ -39,7 +40,7 @@ def seldom():
 
 def test_dark_images_take_the_narrow_stream_and_bright_ones_the_whole(seldom):
     learner, images = seldom
-    stream = make_stream(learner, 0, torch.ones(3), images)
+    stream = make_stream(learner, 0, torch.ones(3), images, Cost(learner, images[:1]))
     assert stream.narrow is not None
     opened = learner.backbone(learner.input(images), 0).gates[0]
     assert opened.sum(1).tolist() == [WIDTH if i % 10 == 0 else 1.0 for i in range(40)]
@@ -71,4 +72,13 @@ def test_answers_are_those_of_the_learner(seldom, read, bright):
 
 def test_nothing_is_narrowed_where_images_need_most_filters(seldom):
     learner, images = seldom
-    assert make_stream(learner, 0, torch.ones(3), images[::10]).narrow is None
+    assert make_stream(learner, 0, torch.ones(3), images[::10], Cost(learner, images[:1])).narrow is None
+
+
+def test_a_pair_of_channels_costs_the_same_in_every_stream(seldom):
+    learner, images = seldom
+    cost = Cost(learner, images[:1])
+    every = [torch.arange(layer.width) for layer in learner.gated.values()]
+    for task in range(3):
+        counted = sum(count.dense for count in layer_macs(learner, images[:1], task))
+        assert cost(every) == pytest.approx(counted)

@@ -85,14 +85,13 @@ class AllTasks(nn.Module):
         streams: list[CompactStream],
         heads: list[nn.Linear],
         weights: list[Weights | None],
+        light: bool,
     ) -> None:
         super().__init__()
-        self.centre = centre
+        self.centre, self.light = centre, light
         self.streams = nn.ModuleList(streams)
         self.fused = _fused(streams, weights)
         self.common = make_common(streams)
-        image = torch.zeros(1, *learner.image_shape, dtype=torch.uint8, device=centre.mean.device)
-        self.light = sum(Cost(learner, t, image)(sealed(learner, t)) for t in range(len(streams))) < LIGHT
         self.sides = SideBySide([stream.width for stream in streams])
         self.heads = Stacked(heads, fill=float("-inf"))  # a task with fewer classes: the others are impossible
         self.classes = SideBySide([head.out_features for head in heads])
@@ -192,10 +191,14 @@ def _as_it_is(learner: Method) -> Compiled:
 def _gated(learner: CCGN, centre: Centre, images: Tensor | None) -> Compiled:
     tasks = range(len(learner.heads))
     weights = read_weights(learner)
-    streams = [make_stream(learner, t, centre.scale, images, weights[t]) for t in tasks]
+    cost = Cost(learner, torch.zeros(1, *learner.image_shape, dtype=torch.uint8))
+    streams = [make_stream(learner, t, centre.scale, images, cost, weights[t]) for t in tasks]
     heads = [cut_inputs(cast(nn.Linear, learner.heads[t]), sealed(learner, t)[-1]) for t in tasks]
     own = [OneTask(centre, stream, head) for stream, head in zip(streams, heads, strict=True)]
-    together = AllTasks(learner, centre, streams, heads, weights) if isinstance(learner, ClassIncremental) else None
+    light = sum(cost(sealed(learner, t)) for t in tasks) < LIGHT
+    together = (
+        AllTasks(learner, centre, streams, heads, weights, light) if isinstance(learner, ClassIncremental) else None
+    )
     return Compiled(own, together, inference_of(learner))
 
 

@@ -59,7 +59,7 @@ def sealed(learner: CCGN, task: int) -> list[Tensor]:
 
 
 def make_stream(
-    learner: CCGN, task: int, input_scale: Tensor, images: Tensor | None, weights: Weights | None = None
+    learner: CCGN, task: int, input_scale: Tensor, images: Tensor | None, cost: Cost, weights: Weights | None = None
 ) -> CompactStream:
     """The stream of ``task``; in two sizes if ``images`` (N, C, H, W) uint8 show that it pays.
 
@@ -72,18 +72,17 @@ def make_stream(
         return Reader(compact(learner.backbone, task, keep, input_scale), reading)
 
     full, width = made(whole), filled(len(whole[-1]))
-    often = None if images is None else _often(learner, task, whole, images)
+    often = None if images is None else _often(learner, task, whole, images, cost)
     if often is None:
         return CompactStream(full, width)
     return CompactStream(full, width, made(often), torch.searchsorted(whole[-1], often[-1]))
 
 
 @torch.no_grad()
-def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor) -> list[Tensor] | None:
+def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor, cost: Cost) -> list[Tensor] | None:
     """The channels a narrow stream should keep, of each set; None if it would not pay."""
     passes = [learner.backbone(learner.input(part), task).gates for part in torch.split(images, SAMPLE_BATCH)]
     gates = dict(zip(learner.gated.values(), (torch.cat(parts) for parts in zip(*passes, strict=True)), strict=True))
-    cost = Cost(learner, task, images[:1])
     best, least = None, PAYS * cost(whole)
     for rate in RATES:
         keep, again = [], torch.zeros(len(images), dtype=torch.bool, device=images.device)
@@ -100,16 +99,19 @@ def _often(learner: CCGN, task: int, whole: list[Tensor], images: Tensor) -> lis
 
 
 class Cost:
-    """Multiplications of a stream, by the channels it keeps; gates, which are never left out, are not counted."""
+    """Multiplications of a stream, by the channels it keeps; gates, which are never left out, are not counted.
 
-    def __init__(self, learner: CCGN, task: int, image: Tensor) -> None:
+    What a pair of channels costs is a matter of the size of the maps: the first stream, watched once, tells it for all.
+    """
+
+    def __init__(self, learner: CCGN, image: Tensor) -> None:
         backbone = learner.backbone
-        counts = {count.name: count.dense for count in layer_macs(learner, image, task)}
+        counts = {count.name: count.dense for count in layer_macs(learner, image, 0)}
         reads = {id(layer): g for g, group in enumerate(backbone.channels) for layer in group.readers}
         writes = {id(layer): g for g, group in enumerate(backbone.channels) for layer in group.writers}
         self.layers = []  # (set read, set written, multiplications for one pair of channels)
         for name, layer in learner.gated.items():
-            gate = layer.gate(task)
+            gate = layer.gate(0)
             pair = counts[name] / (gate.squeeze.in_features * gate.width)
             read = reads.get(id(layer))
             self.layers.append((read, writes[id(layer)], pair * (gate.squeeze.in_features if read is None else 1)))
