@@ -85,6 +85,15 @@ def write(folder: Path, task: int, count: int) -> Path:
     return folder / f"task {task}"
 
 
+def write_mixed(folder: Path, count: int) -> Path:
+    """Images of all tasks as files in one folder, in no order."""
+    folder.mkdir()
+    x = np.concatenate([pictures(task, count // TASKS)[0] for task in range(TASKS)])
+    for place, i in enumerate(np.random.default_rng(0).permutation(len(x))):
+        Image.fromarray(x[i]).save(folder / f"{place:05d}.png")
+    return folder
+
+
 def call(code: str, words: list[str], source: Path | None) -> str:
     """What a process prints that runs ``code`` with the version of Lockgate in ``source``."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -145,10 +154,13 @@ def main() -> None:
         folder = Path(name)
         folders = [write(folder, task, 80) for task in range(TASKS)]
         learn(folder / "model", folders, given.old, [f"--epochs={given.epochs}"] if given.epochs else [])
-        asked = write(folder / "asked", 0, given.images)
-        found = throughput(folder / "model", asked, given.old, given.rounds)
-        for version, seconds in found.items():
-            print(f"{version:9} {given.images / seconds:8.0f} images a CPU second, {seconds / found['compiled']:.2f}x")
+        asked = {"one task": write(folder / "asked", 0, given.images)}
+        asked["five tasks mixed"] = write_mixed(folder / "mixed", given.images)
+        for what, images in asked.items():
+            found = throughput(folder / "model", images, given.old, given.rounds)
+            for version, seconds in found.items():
+                rate = f"{given.images / seconds:8.0f} images a CPU second"
+                print(f"{what}: {version:9} {rate}, {found['compiled'] / seconds:.2f} of compiled")
         more = [write(folder / "more", task, 8) for task in range(20)]
         flags = ["--epochs", "1", "--width", "32"]
         learn(folder / "two", more[:2], None, flags)
