@@ -9,8 +9,6 @@ milliseconds an image in batches of 16 on one thread, three forms in turn, media
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
@@ -21,7 +19,7 @@ from lockgate.backbones.foreign import ForeignBackbone, gate
 from lockgate.backbones.foreign_cut import cut_stream
 from lockgate.evaluation.given_macs import given_macs
 from lockgate.layers.slots import SlotMap
-from timing import table
+from timing import interleaved, table
 
 IMAGES, ROUNDS = 16, 9
 
@@ -54,18 +52,12 @@ def main() -> None:
         "with gates, whole": lambda: gated(x, 0),
         "with gates, cut": lambda: cut(x),
     }
-    took: dict[str, list[float]] = {name: [] for name in asked}
     with torch.inference_mode():
-        for _ in range(ROUNDS):
-            for name, ask in asked.items():
-                began = time.process_time()
-                ask()
-                took[name].append((time.process_time() - began) * 1000 / IMAGES)
+        took = interleaved(asked, ROUNDS)
     macs = given_macs(gated, (3, size, size), 0)
     shares = [1.0, 1 + macs["gates"] / macs["dense"], (macs["open"] + macs["gates"]) / macs["dense"]]
     rows = [
-        [name, f"{share:.2f}", f"{statistics.median(took[name]):.1f}"]
-        for (name, share) in zip(asked, shares, strict=True)
+        [name, f"{share:.2f}", f"{1000 * took[name] / IMAGES:.1f}"] for (name, share) in zip(asked, shares, strict=True)
     ]
     table("Half of the gates shut", ("stream", "MACs, of the network's", "CPU ms an image"), rows)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 import torch
 
 from lockgate.app.trained import open_trained
-from timing import table
+from timing import interleaved, table
 
 FIRST = """
 import sys, time
@@ -63,14 +62,9 @@ def an_answer(model: Path) -> dict[str, float]:
         "task given": lambda: learner.predict(x, 0),
         "task not given": lambda: learner.predict(x, None),
     }
-    took: dict[str, list[float]] = {name: [] for name in asked}
     with torch.inference_mode():
-        for _ in range(ROUNDS):
-            for name, ask in asked.items():
-                began = time.process_time()
-                ask()
-                took[name].append((time.process_time() - began) * 1000 / IMAGES)
-    return {name: statistics.median(values) for name, values in took.items()}
+        took = interleaved(asked, ROUNDS)
+    return {name: 1000 * seconds / IMAGES for name, seconds in took.items()}
 
 
 def main() -> None:
