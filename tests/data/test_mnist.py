@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from lockgate.config import DataConfig
+from lockgate.data import idx as idx_files
 from lockgate.data import mnist
 from lockgate.errors import DataError
 
@@ -81,7 +82,7 @@ def test_idx_round_trip(array, packed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
-        np.testing.assert_array_equal(mnist.read_idx(path, array.ndim), array)
+        np.testing.assert_array_equal(idx_files.read_idx(path, array.ndim), array)
 
 
 @settings(max_examples=50, deadline=None)
@@ -95,7 +96,7 @@ def test_idx_cut_anywhere_is_refused(data):
         path = Path(folder) / "file"
         path.write_bytes(content[:cut])
         with pytest.raises(DataError, match="official file"):
-            mnist.read_idx(path, 3)
+            idx_files.read_idx(path, 3)
 
 
 def test_missing_file(folder, seal):
@@ -107,7 +108,7 @@ def test_missing_file(folder, seal):
 def test_no_files_and_no_net_names_every_mirror():
     with pytest.raises(DataError) as caught:
         _ = mnist.read(None, DataConfig()).test.x
-    for mirror in mnist.MIRRORS:
+    for mirror in mnist.LAYOUT.files[0].mirrors:
         assert f"{mirror}train-images-idx3-ubyte.gz" in str(caught.value)
     assert "DIR/mnist/" in str(caught.value)
 

@@ -18,6 +18,7 @@ DATASETS: Registry[Reader] = Registry(
             "lockgate.data.digits:read", "1,797 real 8x8 handwritten digits, embedded in scikit-learn: no download."
         ),
         "mnist": Entry("lockgate.data.mnist:read", "70,000 handwritten digits, 28x28 grey."),
+        "fashion_mnist": Entry("lockgate.data.fashion_mnist:read", "70,000 pictures of clothes, 28x28 grey."),
         "svhn": Entry("lockgate.data.svhn:read", "99,289 cropped street-view house numbers, 32x32 colour."),
         "cifar10": Entry("lockgate.data.cifar10:read", "60,000 photographs of ten kinds of things, 32x32 colour."),
         "cifar100": Entry("lockgate.data.cifar100:read", "60,000 photographs of a hundred kinds, 32x32 colour."),

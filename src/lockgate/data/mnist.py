@@ -1,98 +1,34 @@
-"""MNIST (LeCun, Cortes and Burges): four idx files, gzipped or not.
-
-An idx file is a big-endian header -- two zero bytes, a type code, the number of axes, then one 32-bit size per axis --
-followed by the raw values. Here all values are unsigned bytes.
-"""
+"""MNIST (LeCun, Cortes and Burges): ten handwritten digits (``data/idx.py``)."""
 
 from __future__ import annotations
 
-import gzip
-import math
-import zlib
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from lockgate.config import DataConfig
-from lockgate.data.arrays import Arrays, Dataset, DataSize, UnreadArrays
-from lockgate.data.source import Release, locate
-from lockgate.errors import DataError
+from lockgate.data import idx
+from lockgate.data.arrays import Dataset, DataSize
 
-FOLDERS = ("mnist", "MNIST/raw", "MNIST", "")
-MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
-SIDE = 28
-UNSIGNED_BYTE = 0x08
-REMEDY = "Replace it by the official file."
-
-
-def _release(stem: str, axes: int, sha256: str) -> Release:
-    names = (f"{stem}-idx{axes}-ubyte", f"{stem}.idx{axes}-ubyte")  # unpacked; some archives write a dot
-    return Release(f"{stem}-idx{axes}-ubyte.gz", sha256, MIRRORS, names)
-
-
-FILES = (
-    _release("train-images", 3, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-    _release("train-labels", 1, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-    _release("t10k-images", 3, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-    _release("t10k-labels", 1, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
+LAYOUT = idx.Layout(
+    name="mnist",
+    folders=("mnist", "MNIST/raw", "MNIST", ""),
+    classes=tuple(str(digit) for digit in range(10)),
+    files=idx.releases(
+        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
+        (
+            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        ),
+    ),
 )
 
 
 def size(data_dir: Path | None, config: DataConfig) -> DataSize:
     """As published; the arguments are not used."""
-    return DataSize(images_per_class=6000, classes=10, side=SIDE, channels=1)
+    return idx.as_published()
 
 
 def read(data_dir: Path | None, config: DataConfig) -> Dataset:
     """MNIST as (N, 1, 28, 28) images; ``config`` is not used."""
-    classes = tuple(str(digit) for digit in range(10))
-    train, test = FILES[:2], FILES[2:]
-    return Dataset(
-        "mnist",
-        classes,
-        _split(*locate(train, data_dir, FOLDERS)),
-        UnreadArrays(lambda: _split(*locate(test, data_dir, FOLDERS))),
-    )
-
-
-def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
-    """The array of unsigned bytes an idx file with that many axes holds."""
-    content = _content(path)
-    magic = bytes([0, 0, UNSIGNED_BYTE, axes])
-    start = 4 + 4 * axes
-    if content[:4] != magic:
-        raise DataError(f"{path} begins with {content[:4].hex(' ')}; an idx{axes} file with {magic.hex(' ')}. {REMEDY}")
-    if len(content) < start:
-        raise DataError(f"{path} ends inside its header: {len(content)} bytes, wanted {start}. {REMEDY}")
-    shape = [int(size) for size in np.frombuffer(content[4:start], ">u4")]
-    wanted = math.prod(shape)
-    if len(content) - start != wanted:
-        raise DataError(
-            f"{path} holds {len(content) - start:,} bytes of values, but its header announces "
-            f"{' x '.join(map(str, shape))} = {wanted:,}. It is truncated or damaged. {REMEDY}"
-        )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()  # a copy can be written to
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a file, unpacked if they are gzipped whatever its name: some browsers unpack and keep the .gz."""
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"Cannot read {path}: {error}. It is truncated or damaged. {REMEDY}") from error
-
-
-def _split(images: Path, labels: Path) -> Arrays:
-    x, y = read_idx(images, 3), read_idx(labels, 1)
-    if x.shape[1:] != (SIDE, SIDE):
-        raise DataError(f"{images} holds images of {x.shape[1]}x{x.shape[2]} pixels, wanted {SIDE}x{SIDE}. {REMEDY}")
-    if len(x) != len(y) or len(x) == 0:
-        raise DataError(
-            f"{images} holds {len(x):,} images and {labels} {len(y):,} labels; wanted the same number, at least one. "
-            "Take both files from the same release."
-        )
-    if y.max() > 9:
-        raise DataError(f"{labels} holds the label {y.max()} at position {y.argmax()}; wanted 0 to 9. {REMEDY}")
-    return Arrays(x[:, None], y.astype(np.int64))  # (N, 1, 28, 28)
+    return idx.read(LAYOUT, data_dir)

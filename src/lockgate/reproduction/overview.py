@@ -13,15 +13,18 @@ from lockgate.errors import LockgateError
 from lockgate.report.formatting import ABSENT
 from lockgate.reproduction.results import AVERAGE, Number, Result
 from lockgate.reproduction.rows import LOCKGATE
-from lockgate.reproduction.tables_and_figures import digits
+from lockgate.reproduction.tables_and_figures.digits import DIGITS
+from lockgate.reproduction.tables_and_figures.every_method import WITH, WITHOUT
+from lockgate.reproduction.tables_and_figures.fashion import FASHION
 from lockgate.runs.directory import write_atomically
 
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 COLUMNS = {
-    "digits, task given": ("digits", digits.GIVEN, digits.WITH[0]),
-    f"digits, not given, C = {digits.STORED}": ("digits", digits.NOT_GIVEN, digits.WITHOUT[0]),
+    "digits, task given": ("digits", DIGITS.given, WITH[0]),
+    f"digits, not given, C = {DIGITS.stored}": ("digits", DIGITS.not_given, WITHOUT[0]),
     "MNIST, task given": ("task-incremental", "mnist", AVERAGE),
     "MNIST, not given, C = 500": ("episodic", "mnist", "C = 500"),
+    f"Fashion-MNIST, not given, C = {FASHION.stored}": ("fashion", FASHION.not_given, WITHOUT[0]),
 }
 """Where the numbers of each column are: table, group, column."""
 FIGURE = "![Digits, no task given: mean accuracy on all tasks learnt so far, after each task](docs/over_tasks.svg)"

@@ -5,6 +5,7 @@ Beside the paper's rows stand the rivals that it lacks, and what an SVM makes of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lockgate.config import Experiment
@@ -26,11 +27,13 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 """Rivals."""
 
 
-def rival(schedule: Schedule, row: str, dataset: str, buffer: int) -> Experiment:
+def rival(
+    schedule: Schedule, row: str, dataset: str, buffer: int, scenario: Mapping[str, Any] | None = None
+) -> Experiment:
     """The experiment of a rival with so many images; full replay keeps everything, whatever C."""
     method, options = ROWS[row]
     kept = {} if method == "full-replay" else {"buffer": buffer}
-    return equal(schedule, method, dataset, WITHOUT_TASK, {**options, **kept})
+    return equal(schedule, method, dataset, WITHOUT_TASK, {**options, **kept}, scenario)
 
 
 def lockgate(schedule: Schedule, dataset: str, buffer: int) -> Experiment:
