@@ -76,6 +76,25 @@ def test_files_for_a_code_host_can_be_read(file: Path) -> None:
     assert yaml.safe_load(file.read_text())
 
 
+def test_the_workflow_calls_what_the_makefile_has() -> None:
+    targets = set(re.findall(r"^(\w+):", (TOP / "Makefile").read_text(), re.M))
+    jobs = yaml.safe_load((TOP / ".github/workflows/ci.yml").read_text())["jobs"]
+    steps = [line for job in jobs.values() for step in job["steps"] for line in step.get("run", "").splitlines()]
+    called = [found[1] for line in steps if (found := re.match(r"make (\w+)", line))]
+    assert set(called) >= {"pytest", "docs", "slow"}
+    assert set(called) <= targets
+    assert "bash .ci/run" in steps
+    assert (TOP / ".ci/run").read_text().endswith("\nmake test\n")
+
+
+def test_pre_commit_does_what_make_check_does() -> None:
+    (local,) = yaml.safe_load((TOP / ".pre-commit-config.yaml").read_text())["repos"]
+    before = {" ".join(hook["entry"].removeprefix(".venv/bin/").split()[:2]) for hook in local["hooks"]}
+    check = (TOP / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
+    done = {" ".join(words.split()[:2]) for words in re.findall(r"\$\(BIN\)/(.*)", check)}
+    assert before == done
+
+
 def test_the_citation_is_of_this_version() -> None:
     assert yaml.safe_load((TOP / "CITATION.cff").read_text())["version"] == __version__
 
