@@ -8,7 +8,7 @@ export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: demo test pytest check coverage transformers networks slow notebooks docs tables bench clean
 
-demo: $(STAMP)  ## learn five tasks of handwritten digits in about a minute and write a report
+demo: $(STAMP)  ## learn five tasks of handwritten digits in about two minutes and write a report
 	@rm -rf runs/demo
 	$(BIN)/lockgate run --dataset digits --method ccgn-episodic --options.buffer 200 --runtime.threads 1 --out runs/demo
 

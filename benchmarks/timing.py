@@ -49,5 +49,5 @@ def times(ratio: float) -> str:
 
 def resident(key: str) -> int:
     """Memory of this process in bytes: VmRSS now, VmHWM at its peak (ru_maxrss would count the parent's)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))

@@ -52,7 +52,7 @@ def typed(command: list[str]) -> str:
 
 def measured_before(page: Path, where: str) -> dict[str, str]:
     """Sections of a half-written page by their command; none if it was not measured ``where`` we are now."""
-    text = page.read_text() if page.is_file() else ""
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
     if where not in text:
         return {}
     return {part.split("`")[1]: f"## {part.strip()}\n" for part in text.split("## ")[1:]}

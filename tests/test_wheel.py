@@ -53,7 +53,7 @@ def test_it_runs_from_another_folder(wheel: Path, tmp_path: Path) -> None:
     ours = [place for place in sys.path if place.endswith("site-packages")]
     # Their own .pth files are not read, and so not the one of this checkout.
     (packages / "dependencies.pth").write_text("\n".join(ours))
-    pip = [sys.executable, "-m", "pip", "--python", scripts / "python", "--quiet", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", environment, "--quiet", "--disable-pip-version-check"]
     _output(*pip, "install", "--no-deps", "--ignore-installed", "--no-compile", wheel, folder=tmp_path)
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,13 @@ def _output(output: dict[str, Any]) -> Iterator[str]:
     """Drawings as they are (SVG may stand in Markdown), everything else as the text it has."""
     data = output.get("data", {})
     if "image/svg+xml" in data:
-        yield "".join(data["image/svg+xml"]) + "\n"
+        yield _shrinkable("".join(data["image/svg+xml"])) + "\n"
     elif text := "".join(output.get("text", data.get("text/plain", ""))).rstrip():
         yield f"```text\n{text}\n```\n"
+
+
+def _shrinkable(svg: str) -> str:
+    """A drawing of so many pixels as one that a narrow page makes smaller, instead of cutting it off."""
+    if "viewBox" in svg:
+        return svg
+    return re.sub(r'width="(\d+)" height="(\d+)"', r'viewBox="0 0 \1 \2" width="\1"', svg, count=1)

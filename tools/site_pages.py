@@ -20,6 +20,7 @@ TOP = Path(__file__).parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 
 from notebook_page import markdown_of  # noqa: E402
+from settings_tables import tables  # noqa: E402
 
 MADE = {
     "README.md": "index.md",
@@ -75,7 +76,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     here = page.file.src_uri
     if here == "index.md":
         page.meta["hide"] = ["navigation"]  # a section of one page
-    parts = _FENCE.split(markdown)
+    parts = _FENCE.split(markdown.replace("<!-- settings -->", tables()) if here == "api.md" else markdown)
     parts[::2] = [_LINK.sub(lambda found: _led(found, here), part) for part in parts[::2]]
     return "".join(parts)
 

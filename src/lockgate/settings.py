@@ -149,7 +149,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML was built with it: ten times as fast
     try:
-        values = yaml.load(path.read_text(), loader)
+        values = yaml.load(path.read_text(encoding="utf-8"), loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError([f"Cannot read {path}: {' '.join(str(error).split())}"]) from error
     if not isinstance(values, dict):

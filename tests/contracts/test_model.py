@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 from tests.support import fresh_process, model_killer
+from tests.support.systems import posix
 
 
+@posix
 def test_a_task_killed_at_ten_instants_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     done = fresh_process.call(model_killer.main, tmp_path, 10, folder=tmp_path)
     assert done.returncode == 0, done.stderr

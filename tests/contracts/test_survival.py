@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from tests.support import fresh_process, killer, tiny
+from tests.support.systems import posix
 
 from lockgate.methods import METHODS
 
+pytestmark = posix
 KILLS = 12
 GROWING = {"grow": 0.5, "open_bias": 0.5}
 CASES = [(method, "simple_cnn", {}) for method in METHODS]

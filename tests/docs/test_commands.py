@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
-from tests.support.pages import PAGES, TOP, blocks, commands, name, save
+from tests.support.pages import PAGES, TOP, blocks, commands, name, prose, save
 
 from lockgate.cli import flags
 from lockgate.cli.main import _parser, main
+from lockgate.reproduction.select.space import read_space
 
 OTHERS = ("CHANGELOG.md", "performance.md")
 """Speaks of flags that are gone; is the output of programs."""
@@ -52,3 +55,49 @@ def test_settings_of_every_run_are_valid(
     for words in whole:
         code = main([*words, *([] if "--print_config" in words else ["--print_config"])])
         assert code == 0, f"lockgate {' '.join(words)}: {capsys.readouterr().err}"
+
+
+def _typed(program: str) -> list[tuple[str, str]]:
+    """What pages tell their reader to type that begins so, in blocks or within a line, with the page."""
+    found = []
+    for page in PAGES:
+        lines = [line for _, text in blocks(page, "", "sh") for line in text.splitlines()]
+        lines += re.findall(r"(?<!`)`([^`\n]+)`", prose(page))
+        found += [(name(page), line.partition("#")[0]) for line in lines if line.startswith(f"{program} ")]
+    return found
+
+
+def test_programs_of_this_repository_are_there_with_their_flags() -> None:
+    typed = [
+        (page, line, found[1]) for page, line in _typed("python") if (found := re.match(r"python (\S+\.py)", line))
+    ]
+    assert len(typed) > 15
+    shared = "".join(path.read_text() for path in (TOP / "benchmarks").glob("*.py"))
+    for page, line, file in typed:
+        text = (TOP / file).read_text() + shared
+        assert [flag for flag in re.findall(r"\s(--[\w-]+)", line) if f'"{flag}"' not in text] == [], f"{page}: {line}"
+
+
+def test_targets_of_make_are_there() -> None:
+    targets = set(re.findall(r"^(\w+):", (TOP / "Makefile").read_text(), re.M))
+    for page, line in _typed("make"):
+        assert line.split()[1] in targets, f"{page}: {line}"
+
+
+def test_extras_that_pages_and_errors_name_are_there() -> None:
+    extras = set(tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    sources = [*PAGES, *(TOP / "src").rglob("*.py")]
+    named = {
+        (extra, path.name)
+        for path in sources
+        for group in re.findall(r"pip install[^`\n]*(?:lockgate|\.)\[([\w,]+)\]", path.read_text())
+        for extra in group.split(",")
+    }
+    assert {extra for extra, _ in named} >= {"serve", "onnx", "sweep", "pretrained"}
+    assert [found for found in named if found[0] not in {*extras, "NAME"}] == []
+
+
+def test_a_space_that_a_page_shows_can_be_read(tmp_path: Path) -> None:
+    ((_, text),) = blocks(TOP / "docs" / "select.md", "yaml")
+    (tmp_path / "space.yaml").write_text(text)
+    assert "options.strength" in str(read_space("lwf", tmp_path / "space.yaml"))

@@ -56,7 +56,8 @@ def test_the_glossary_is_in_order_and_has_the_words_of_the_drawing_and_of_the_re
     assert [row.lower().strip("`") for row in rows] == sorted(row.lower().strip("`") for row in rows)
     words = {word.strip("` ").lower() for row in rows for word in row.split(",")}
     wanted = (
-        "gate lock seal stream head task audit probe promise filter budget capacity read-out relevance preset buffer"
+        "gate lock seal stream head task audit probe promise filter budget capacity read-out relevance preset buffer "
+        "companion model experiment ub c extra seed"
     )
     assert not set(wanted.split()) - words
 
@@ -74,6 +75,25 @@ def test_every_page_that_is_put_into_an_order_is_there() -> None:
 )
 def test_files_for_a_code_host_can_be_read(file: Path) -> None:
     assert yaml.safe_load(file.read_text())
+
+
+def test_the_workflow_calls_what_the_makefile_has() -> None:
+    targets = set(re.findall(r"^(\w+):", (TOP / "Makefile").read_text(), re.M))
+    jobs = yaml.safe_load((TOP / ".github/workflows/ci.yml").read_text())["jobs"]
+    steps = [line for job in jobs.values() for step in job["steps"] for line in step.get("run", "").splitlines()]
+    called = [found[1] for line in steps if (found := re.match(r"make (\w+)", line))]
+    assert set(called) >= {"pytest", "docs", "slow"}
+    assert set(called) <= targets
+    assert "bash .ci/run" in steps
+    assert (TOP / ".ci/run").read_text().endswith("\nmake test\n")
+
+
+def test_pre_commit_does_what_make_check_does() -> None:
+    (local,) = yaml.safe_load((TOP / ".pre-commit-config.yaml").read_text())["repos"]
+    before = {" ".join(hook["entry"].removeprefix(".venv/bin/").split()[:2]) for hook in local["hooks"]}
+    check = (TOP / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
+    done = {" ".join(words.split()[:2]) for words in re.findall(r"\$\(BIN\)/(.*)", check)}
+    assert before == done
 
 
 def test_the_citation_is_of_this_version() -> None:

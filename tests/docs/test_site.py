@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -41,6 +42,20 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     text = (site / "api.html").read_text()
     names = [name for name in lockgate.__all__ if name != "__version__"]
     assert [name for name in names if f">{name}<" not in text] == []
+
+
+def test_the_reference_has_every_setting_and_every_argument_of_a_classifier(site: Path) -> None:
+    from lockgate import ContinualClassifier
+    from lockgate.config import Experiment
+
+    text = (site / "api.html").read_text()
+    values = Experiment().to_dict()
+    groups = {name: value for name, value in values.items() if isinstance(value, dict) and name != "options"}
+    names = [f"{group}.{name}" for group, value in groups.items() for name in value]
+    names += [name for name in values if name not in groups and name != "options"]
+    names += list(inspect.signature(ContinualClassifier).parameters)
+    assert len(names) > 60
+    assert [name for name in names if f">{name}</code>" not in text] == []
 
 
 def test_lists_are_lists(site: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import shutil
 from typing import Any
@@ -19,6 +20,7 @@ LESS = '"epochs": 1, "scenario": {"per_class": 12}, "model": {"width": 8}'
 MORE: dict[str, dict[str, str]] = {
     "README.md": {},
     "docs/quickstart.md": {"run --dataset digits": f"run --dataset digits{SMALL}", RUN: f"{RUN[:-1]}, {LESS}}}"},
+    "docs/deploy.md": {},
     "docs/first_ten_minutes.md": {
         "run --dataset digits": f"run --dataset digits{SMALL}",
         "range(100)": "range(12)",
@@ -53,6 +55,8 @@ def _names(page: str) -> dict[str, Any]:
     """What a page takes for granted that its reader has: images and their labels, or a network."""
     if page == "docs/sparse.md":
         return {"images": torch.zeros((2, 1, 8, 8), dtype=torch.uint8)}
+    if page == "docs/deploy.md":
+        return {"images": np.zeros((2, 1, 8, 8), dtype=np.uint8)}
     if page == "docs/own_network.md":
         layers = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
         return {"my_module": nn.Sequential(*layers, nn.Linear(8, 10))}
@@ -88,6 +92,11 @@ def test_the_first_ten_minutes_end_in_a_table(log: dict[str, list[tuple[str, str
     assert "pandas" in typed
     assert said.splitlines()[0].split() == ["accuracy,", "task", "given", "forgetting", "seconds"]
     assert [line.split()[0] for line in said.splitlines()[1:3]] == ["demo", "near"]
+
+
+def test_an_exported_file_names_the_classes_of_its_answers(log: dict[str, list[tuple[str, str]]]) -> None:
+    said = log["docs/deploy.md"][-1][1]
+    assert len(ast.literal_eval(said)) == 2, "one for each image"
 
 
 def test_every_other_page_came_to_its_end(log: dict[str, list[tuple[str, str]]]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import fresh_process, tiny
+from tests.support.systems import posix
 
 from lockgate.cli.main import main
 from lockgate.report import load
@@ -133,6 +134,7 @@ def test_a_run_is_kept_with_all_that_any_table_will_ask_of_it(
     assert len(list((tmp_path / "results").glob("*/macs.json"))) == 1
 
 
+@posix
 def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None:
     """With SIGKILL, then when it has been taken up again with SIGTERM."""
     job, said, killed = _long(tmp_path, epochs=20), list[str](), list[int]()
@@ -150,6 +152,7 @@ def test_a_run_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> None
     assert job.finished
 
 
+@posix
 def test_a_sweep_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     """Ctrl-C (all processes get it), then `kill` (only the sweep): none is left behind, and the run is resumed."""
     job = _long(tmp_path)

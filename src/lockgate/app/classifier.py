@@ -31,17 +31,18 @@ class ContinualClassifier(Estimator):
     Built on the same folder as ``lockgate learn``: with ``path`` every task is safe on disk as soon as it is learnt,
     and the command line can use it; without, the model lives in a temporary folder until it is saved.
 
-    >>> import numpy as np
-    >>> from lockgate import ContinualClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> labels = np.repeat([0, 1], 30)
-    >>> images = rng.integers(0, 50, (60, 8, 8), dtype=np.uint8)
-    >>> images[labels == 1, :4] += 200  # class 1 is bright above
-    >>> model = ContinualClassifier(width=8, epochs=10, verbose=False).learn(images, labels, name="first")
-    >>> model.predict(images[[0, 59]]).tolist()
-    [0, 1]
-    >>> model.predict_task(images[:1]).tolist()
-    ['first']
+    Examples:
+        >>> import numpy as np
+        >>> from lockgate import ContinualClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> labels = np.repeat([0, 1], 30)
+        >>> images = rng.integers(0, 50, (60, 8, 8), dtype=np.uint8)
+        >>> images[labels == 1, :4] += 200  # class 1 is bright above
+        >>> model = ContinualClassifier(width=8, epochs=10, verbose=False).learn(images, labels, name="first")
+        >>> model.predict(images[[0, 59]]).tolist()
+        [0, 1]
+        >>> model.predict_task(images[:1]).tolist()
+        ['first']
 
     Arguments that are None are chosen from the first images (``lockgate.app.auto_config`` says how). All but
     ``epochs``, ``batch_size``, ``device``, ``lr``, ``patience`` and ``augment`` are fixed by the first task. As
@@ -50,6 +51,24 @@ class ContinualClassifier(Estimator):
     What is promised is what ``docs/exactness.md`` says: with the task given, probabilities of a task's classes stay
     bit-equal; without, they may move, because the choice of the task goes on learning. How far scikit-learn's tools
     work with it: ``docs/sklearn.md``.
+
+    Args:
+        path: Folder of the model, there already or not; None: a temporary one.
+        memory: What it keeps to find the task: ``episodic`` (images), ``generative`` (generators) or ``none``.
+        keep: Images that an episodic memory keeps, of all tasks together.
+        size: Side in pixels that images are resized to.
+        backbone: The network, as ``--network`` takes it; ``none``: one that begins from scratch.
+        width: Filters of its first layer.
+        epochs: Passes over the images of a task.
+        batch_size: Images a step.
+        device: ``cpu``, ``cuda`` or ``mps``; None: the best there is.
+        seed: Decides everything random: same seed, same bits.
+        probes: Test images of a task that are kept, to prove later that answers stayed.
+        lr: Learning rate.
+        patience: Epochs before gates begin to close.
+        augment: How images vary while they are learnt: ``none``, ``move`` or ``flip`` (and moved).
+        options: Options of the method, as ``lockgate list METHOD`` explains them.
+        verbose: Print what is chosen and how it goes.
     """
 
     def __init__(

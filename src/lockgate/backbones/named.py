@@ -86,7 +86,7 @@ def _image_processor(folder: Path) -> Preprocessing | None:
     if not file.is_file():
         return None
     try:
-        told = json.loads(file.read_text())
+        told = json.loads(file.read_text(encoding="utf-8"))
         size = told.get("crop_size", told.get("size", IMAGENET.size))
         side = size if isinstance(size, int) else next(iter(size.values()))
         mean, std = told.get("image_mean", IMAGENET.mean), told.get("image_std", IMAGENET.std)

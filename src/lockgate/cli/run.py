@@ -114,7 +114,7 @@ def _finish(parsed: argparse.Namespace, out: Path) -> int:
     """Print what a finished run came to, and where its page is."""
     from lockgate.report import html, terminal
 
-    summary, page = json.loads((out / "summary.json").read_text()), html.write(out)
+    summary, page = json.loads((out / "summary.json").read_text(encoding="utf-8")), html.write(out)
     where = f"Run folder: {out}\nReport:     {page}"
     show(
         parsed,

@@ -25,6 +25,9 @@ text { fill: #e6e9ed; } .tick { fill: #9aa5b1; } .rule { stroke: #3a4249; }
 """
 """For a picture outside of a page; inside, the page's own style reaches into it."""
 
+ACROSS = 640
+"""Pixels of a picture in a page that sets no width; narrower pages shrink it."""
+
 
 def alone(figure: Figure) -> str:
     """The picture as a file of its own, with its style and, since it has no page around it, its legend above."""
@@ -35,7 +38,10 @@ def alone(figure: Figure) -> str:
     room = 16 * math.ceil(len(names) / 2) + 6 if names else 0
     legend = element("g", "".join(names), transform=f"translate(0 {14 - room})") if names else ""
     taller = re.sub(
-        r'viewBox="0 0 (\d+) (\d+)"', lambda m: f'viewBox="0 {-room} {m[1]} {int(m[2]) + room}"', figure.svg, count=1
+        r'viewBox="0 0 (\d+) (\d+)"',
+        lambda m: f'viewBox="0 {-room} {m[1]} {int(m[2]) + room}" width="{ACROSS}"',  # else as wide as a page
+        figure.svg,
+        count=1,
     )
     return taller.replace("</svg>", f"{element('style', STYLE)}{legend}</svg>") + "\n"
 

@@ -22,7 +22,7 @@ def measure(run: Path, what: Literal["macs", "gates"]) -> dict[str, Any]:
     """The measurement ``what`` of a finished run, made now or read from where it was written."""
     kept = run / f"{what}.json"
     of = hashlib.sha256((run / "summary.json").read_bytes()).hexdigest()  # the run may have been made anew
-    found: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {}
+    found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
     if found.get("of") != of:
         found = {"of": of, **{"macs": _macs, "gates": _gates}[what](run)}
         write_atomically(kept, json.dumps(found) + "\n")

@@ -84,7 +84,7 @@ def _cell(row: Mapping[str, Number], title: str, *, with_seeds: bool) -> str:
 
 def fill(page: Path, text: str) -> None:
     """Put ``text`` between the marks of ``page``."""
-    before, begin, rest = page.read_text().partition(BEGIN)
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise LockgateError(f"{page} has no place for results. Wanted: a line {BEGIN} and, below it, a line {END}.")

@@ -51,7 +51,7 @@ def figures_of(kind: Kind | None, result: Result, runs: Mapping[str, Path]) -> F
 
 def gates_of(run: Path) -> dict[str, Any]:
     """What was measured of a run's gates."""
-    found: dict[str, Any] = json.loads((run / "gates.json").read_text())
+    found: dict[str, Any] = json.loads((run / "gates.json").read_text(encoding="utf-8"))
     return found
 
 

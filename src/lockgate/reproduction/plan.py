@@ -106,7 +106,7 @@ def held(*places: Path, older: bool = False) -> dict[str, Path]:
 
 def current(run: Path, method: str) -> bool:
     """Whether the present version of its method wrote the summary of a finished run; one that has a note was copied."""
-    summary = json.loads((run / "summary.json").read_text())
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     return "note" not in summary and summary.get("method_version") == METHODS[method].version
 
 

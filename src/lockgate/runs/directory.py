@@ -109,7 +109,7 @@ class RunFolder:
 
     def command(self) -> str:
         """The command that made the run."""
-        return self.config.read_text().splitlines()[0].removeprefix("# ")
+        return self.config.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
 
     @contextmanager
     def lock(self) -> Iterator[BaseFileLock]:
@@ -153,7 +153,7 @@ class RunFolder:
             raise RunFolderError(
                 f"{self.path} has no summary.json: the run has not finished. `lockgate resume {self.path}`."
             )
-        summary: dict[str, Any] = json.loads(self.summary.read_text())
+        summary: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
         return summary
 
     def write_summary(self, summary: dict[str, Any]) -> None:
@@ -186,7 +186,7 @@ def empty(path: Path) -> bool:
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that it is there whole or not at all."""
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("w") as file:
+    with partial.open("w", encoding="utf-8", newline="\n") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -28,7 +28,7 @@ def launch(fabric: Any, folder: Path, work: Work) -> dict[str, Any]:
     except ProcessRaisedException as error:
         if not left.exists():
             raise
-        raise _as_error(json.loads(left.read_text())) from error
+        raise _as_error(json.loads(left.read_text(encoding="utf-8"))) from error
     finally:
         left.unlink(missing_ok=True)
     return result

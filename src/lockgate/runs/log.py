@@ -47,7 +47,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     """All records of a run; a last line that a killed process left unfinished does not count."""
     if not path.exists():
         return []
-    whole, _, _ = path.read_text().rpartition("\n")
+    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
     return [json.loads(line) for line in whole.splitlines()]
 
 

@@ -21,6 +21,7 @@ import torch
 import uvicorn
 from tests.app.serve.test_app import address, folder, png  # noqa: F401  fixtures
 from tests.support.folders import images
+from tests.support.systems import posix
 
 from lockgate.app.serve import read_token
 from lockgate.app.serve.app import make_app
@@ -201,6 +202,7 @@ def test_a_failure_is_told_to_those_who_asked_and_the_next_are_answered() -> Non
     worker.close()
 
 
+@posix
 def test_the_command_ends_gracefully_when_asked_to(folder: Path) -> None:  # noqa: F811
     words = ["serve", str(folder / "model"), "--port=0"]
     server = subprocess.Popen([sys.executable, "-m", "lockgate", *words], stdout=subprocess.PIPE, text=True)

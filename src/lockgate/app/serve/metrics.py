@@ -71,7 +71,7 @@ def _family(name: str, kind: str, meaning: str) -> list[str]:
 def _resident() -> int:
     """Bytes of this process in memory; 0 where the system does not say."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")), 0)

@@ -175,7 +175,9 @@ KINDS: Mapping[Goal, str] = {
 def outcome(selection: Selection, trial: int) -> Outcome:
     """What ``trial`` came to, from the summaries of its runs."""
     jobs = selection.jobs[trial]
-    summaries = [json.loads((j.folder / "summary.json").read_text()) if finished(j.folder) else {} for j in jobs]
+    summaries = [
+        json.loads((j.folder / "summary.json").read_text(encoding="utf-8")) if finished(j.folder) else {} for j in jobs
+    ]
     scores: dict[str, dict[int, float | None]] = {dataset: {} for dataset in selection.datasets}
     for job, summary in zip(jobs, summaries, strict=True):
         scores[job.experiment.dataset][job.experiment.seed] = _average(summary, selection.goal)
