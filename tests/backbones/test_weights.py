@@ -21,9 +21,11 @@ from lockgate.backbones.weights import LITE0, lite0_weights, load_weights, read_
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.evaluation.exactness import logits
 from lockgate.runs.build import build_learner
+from lockgate.runs.given import Given
 from lockgate.runs.loading import load
-from lockgate.runs.run import run
+from lockgate.runs.run import resume, run
 from lockgate.testing import tiny_experiment, walk
+from lockgate.training.callbacks import Callback
 
 NETWORK = "tests.support.networks:Concatenated"
 needs_lite0 = pytest.mark.skipif(
@@ -98,6 +100,22 @@ def test_a_finished_run_needs_its_file_of_weights_no_more(tmp_path):
     learner, scenario, _ = load(tmp_path / "run")
     right = (logits(learner, scenario.tasks[0]).argmax(1) == scenario.tasks[0].test.y).double().mean()
     assert float(right) == summary["task_incremental"]["matrix"][-1][0]
+
+
+class Stop(Callback):
+    def on_epoch_end(self, record):
+        if record["task"] == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_was_stopped_behind_its_first_task_goes_on_without_its_file_of_weights(tmp_path):
+    file = saved(tmp_path / "w.safetensors", Concatenated().state_dict())
+    described = tiny_experiment("ccgn", NETWORK, model={"weights": file})
+    whole = run(described, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(described, tmp_path / "stopped", given=Given(callbacks=(Stop(),)))
+    os.remove(file)
+    assert resume(tmp_path / "stopped")["task_incremental"] == whole["task_incremental"]
 
 
 @pytest.mark.parametrize(("side", "kernel", "stride"), [(224, 3, 2), (7, 5, 2), (8, 5, 1), (5, 1, 2)])
