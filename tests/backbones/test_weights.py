@@ -17,6 +17,8 @@ from torch import nn
 from lockgate import make_method
 from lockgate.backbones import BACKBONES
 from lockgate.backbones.efficientnet_lite0 import PREPROCESSING, EfficientNetLite0, SameConv2d
+from lockgate.backbones.foreign import OURS
+from lockgate.backbones.foreign_refuse import refusals
 from lockgate.backbones.weights import LITE0, lite0_weights, load_weights, read_state
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.evaluation.exactness import logits
@@ -147,6 +149,13 @@ def test_lite0_with_its_weights_keeps_past_answers_and_its_preprocessing():
     assert learner.backbone.features == 1280
     assert len(learner.backbone.found.blocks) == 16
     assert learner.input.mean.flatten().tolist() == pytest.approx(PREPROCESSING.mean)
+
+
+@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize("side", [32, 65])
+def test_networks_that_are_not_tried_when_a_model_is_opened_keep_past_answers(kind, side):
+    example = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(0))
+    assert refusals(kind().eval(), example, "ours") == []
 
 
 @needs_lite0
