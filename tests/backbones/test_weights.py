@@ -120,6 +120,20 @@ def test_a_run_that_was_stopped_behind_its_first_task_goes_on_without_its_file_o
     assert resume(tmp_path / "stopped")["task_incremental"] == whole["task_incremental"]
 
 
+@needs_transformers
+def test_a_run_that_began_in_one_directory_is_opened_in_another(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    from_transformers("resnet_basic").save_pretrained("net")
+    saved(tmp_path / "w.safetensors", Concatenated().state_dict())
+    run(tiny_experiment("ccgn", "transformers:net", epochs=1), tmp_path / "folder")
+    run(tiny_experiment("ccgn", NETWORK, epochs=1, model={"weights": "w.safetensors"}), tmp_path / "file")
+    monkeypatch.chdir(tmp_path / "net")
+    for name, place in (("folder", "net"), ("file", "w.safetensors")):
+        learner, scenario, experiment = load(tmp_path / name)
+        assert str(tmp_path / place) in (experiment.backbone.partition(":")[2], experiment.model.weights)
+        assert learner.predict(scenario.tasks[0].test.x, 0).isfinite().all()
+
+
 @pytest.mark.parametrize(("side", "kernel", "stride"), [(224, 3, 2), (7, 5, 2), (8, 5, 1), (5, 1, 2)])
 def test_padding_is_tensorflows(side, kernel, stride):
     """Output i reads inputs from i * stride - before; the padding is split, the odd one goes behind."""
