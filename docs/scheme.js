@@ -4,11 +4,11 @@ const follow = () => document.body.setAttribute("data-md-color-scheme", dark.mat
 dark.addEventListener("change", follow);
 follow();
 
-// A line may break before a flag, never inside it: `--dataset mnist`, not `-` and `-dataset mnist`.
+// A line may break before a flag or a name, never inside it: `--method ccgn-episodic`, not `ccgn-` and `episodic`.
 for (const code of document.querySelectorAll(".md-typeset :not(pre) > code")) {
-  if (code.children.length || !/(^|\s)-/.test(code.textContent)) continue;
+  if (code.children.length || !code.textContent.includes("-")) continue;
   const words = code.textContent.split(/(\s+)/).map((word) => {
-    if (!word.startsWith("-")) return word;
+    if (!word.includes("-") || word.length > 28) return word;
     const flag = document.createElement("span");
     flag.className = "flag";
     flag.textContent = word;

@@ -185,10 +185,13 @@ def test_without_the_package_the_command_that_brings_it_is_told(monkeypatch):
         lite0_weights()
 
 
-def test_a_package_that_does_not_import_is_told_with_its_command(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not here, where it is
-    with pytest.raises(UnknownNameError, match="pip install timm"):
-        BACKBONES["timm:resnet18"]
+@pytest.mark.parametrize(
+    ("package", "command"), [("timm", "pip install timm"), ("transformers", r"pip install 'lockgate\[transformers\]'")]
+)
+def test_a_package_that_does_not_import_is_told_with_its_command(monkeypatch, package, command):
+    monkeypatch.setitem(sys.modules, package, None)  # as if it were not here, where it is
+    with pytest.raises(UnknownNameError, match=command):
+        BACKBONES[f"{package}:resnet18"]
 
 
 @needs_transformers

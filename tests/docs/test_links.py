@@ -104,6 +104,9 @@ def test_the_oldest_versions_are_those_that_are_allowed() -> None:
     """minimum-constraints.txt begins where pyproject.toml does: `torch>=2.5` is tried with 2.5.0."""
     wanted = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]["dependencies"]
     oldest = dict(re.findall(r"^([\w-]+)==(\S+)$", (TOP / "minimum-constraints.txt").read_text(), re.M))
+    section = (TOP / "docs/install.md").read_text().partition("## Oldest versions\n")[2].partition("\n##")[0]
+    said = re.findall(r"\d[\d.]*\d|\d", section)
     for requirement in wanted:
         package, version = requirement.split(">=")
         assert f"{oldest[package]}.".startswith(f"{version}."), requirement
+        assert version in said, f"{requirement}: docs/install.md"

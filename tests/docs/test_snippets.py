@@ -29,7 +29,7 @@ MORE: dict[str, dict[str, str]] = {
     },
     "docs/sparse.md": {},
     "docs/sklearn.md": {"epochs=10": "epochs=1, width=8"},
-    "docs/own.md": {},
+    "docs/own.md": {"tasks=5": "tasks=1", '"epochs": 5': '"epochs": 1, "model": {"width": 8}'},
     "docs/own_network.md": {'"data_dir": "photos"}': '"data_dir": "photos", "epochs": 1, "tasks": 2}'},
 }
 """Pages with blocks that are run, in this order, and what a test makes smaller in them."""

@@ -34,6 +34,10 @@ def named(scheme: str, name: str) -> Callable[..., nn.Module]:
     return factory
 
 
+BRING = {"timm": "timm", "transformers": "'lockgate[transformers]'"}
+"""timm is no extra: it brings torchvision, which has to fit the torch that is there."""
+
+
 def _import(scheme: str) -> Any:
     try:
         if scheme == "timm":
@@ -47,7 +51,7 @@ def _import(scheme: str) -> Any:
     except (ImportError, RuntimeError, AttributeError) as error:  # timm fails where torchvision does
         raise UnknownNameError(
             f"Networks of {scheme} need that package, which does not import here ({error}). "
-            f"Bring it with: pip install {scheme}"
+            f"Bring it with: pip install {BRING[scheme]}"
         ) from None
 
 
