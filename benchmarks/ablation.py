@@ -51,6 +51,7 @@ PRINTED: dict[Change, Any] = {
     ("options", "rehearsal"): 0,
     ("options", "readout"): "mlp",
     ("options", "inference"): "argmax",
+    ("options", "companion"): 0.0,
 }
 """What the paper says, or is silent about, where the preset says something else."""
 
@@ -75,6 +76,7 @@ STEPS: dict[str, tuple[Change, ...]] = {
     ),
     "+ read-out: all gated layers, in closed form, on held-out images": (("options", "readout"),),
     "+ joint: read-out and head together": (("options", "inference"),),
+    "+ companion: a plain network beside the streams, and what they begin as": (("options", "companion"),),
 }
 
 

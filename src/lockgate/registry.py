@@ -168,7 +168,8 @@ class Registry(Generic[T]):
         if not points:
             known, plugging = list(self), ""
             if self.group:
-                plugging = " One of your own is named package.module:Attribute."
+                others = "".join(f", one of {scheme} {scheme}:NAME" for scheme in self._schemes)
+                plugging = f" One of your own is named package.module:Attribute{others}."
             raise UnknownNameError(f"Unknown {what}.{near_matches(name, known)} Known: {', '.join(known)}.{plugging}")
         if len(points) > 1:
             raise UnknownNameError(f"The {what} is ambiguous. {self.summary(name)}")

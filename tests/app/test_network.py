@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from tests.support.networks import Concatenated
 from torch import nn
 
@@ -30,6 +31,34 @@ def test_what_a_network_becomes_is_counted():
     assert found.parameters == sum(v.numel() for k, v in Concatenated().named_parameters() if "out" not in k)
     assert "bit-equal after a second task" in found.text()
     assert "without gates no channel is ever shut" in found.text()
+
+
+class Recurrent(nn.Module):
+    """Half of it is of kinds that have no rows for a task."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3)
+        self.up = nn.utils.parametrizations.weight_norm(nn.ConvTranspose2d(4, 4, 2))
+        self.reads, self.scale = nn.GRU(4, 4, batch_first=True), nn.Parameter(torch.ones(1))
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, x):
+        rows = self.up(self.two(self.one(x))).mean(2).transpose(1, 2) * self.scale
+        return self.out(self.reads(rows)[0][:, -1])
+
+
+def test_parts_of_which_a_task_has_nothing_are_named_with_their_parameters():
+    found = check_network(f"{__name__}:Recurrent", 16)
+    assert found.ok
+    up, reads = 4 * 4 * 2 * 2 + 4 + 4, 2 * 3 * (4 * 4 + 4)  # weights, magnitudes, biases; three gates each of both
+    assert dict(found.without_own) == {
+        "scale": 1,
+        "up (ParametrizedConvTranspose2d)": up,
+        "reads (GRU)": reads,
+    }
+    assert f"{1 + up + reads} parameters of which a task has none of its own: scale, up" in found.text()
+    assert "none of its own" not in check_network(NETWORK, 16).text()
 
 
 def test_what_can_be_cut_is_told_with_what_keeps_the_rest():

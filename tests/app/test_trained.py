@@ -14,6 +14,7 @@ from lockgate.config import DataConfig, Experiment, ModelConfig, OptimConfig
 from lockgate.data.preprocessing import Preprocessing
 from lockgate.errors import DataError
 from lockgate.runs.run import run
+from lockgate.training.phase import EVAL_BATCH
 
 
 def test_names_are_in_the_order_of_predictions(finished: Path) -> None:
@@ -24,6 +25,23 @@ def test_names_are_in_the_order_of_predictions(finished: Path) -> None:
     assert trained.learner.predict(images, None).shape == (1, len(trained.class_names))
     assert [trained.learner.predict(images, t).shape[1] for t in range(2)] == [len(names) for names in trained.classes]
     assert not trained.learner.training
+
+
+def test_like_images_are_asked_together_and_answers_stay_in_order(finished: Path) -> None:
+    trained = open_trained(finished)
+    generator = torch.Generator().manual_seed(0)
+    count = 2 * EVAL_BATCH + 9
+    light = torch.rand(count, 1, 1, 1, generator=generator)
+    x = (torch.rand(count, *trained.learner.image_shape, generator=generator) * light * 255).byte()
+    asked: list[torch.Tensor] = []
+    assert trained.compiled is not None
+    wanted = torch.cat([trained.compiled.predict(part, 0).softmax(1) for part in x.split(EVAL_BATCH)])
+    predict = trained.compiled.predict
+    trained.compiled.predict = lambda part, task: (asked.append(part), predict(part, task))[1]  # type: ignore[method-assign]
+    torch.testing.assert_close(trained.probabilities(x, 0, "compiled")[:, : wanted.shape[1]], wanted)
+    bright = [part.float().mean((1, 2, 3)) for part in asked]
+    assert [len(part) for part in asked] == [EVAL_BATCH, EVAL_BATCH, 9]
+    assert bright[0].max() <= bright[1].min() <= bright[1].max() <= bright[2].min()
 
 
 def test_a_run_answers_where_its_data_are_not(tmp_path: Path) -> None:

@@ -88,6 +88,25 @@ def test_only_the_newest_task_trains_and_nothing_given_does():
     assert not module.fc[3].training  # dropout
 
 
+@pytest.mark.parametrize("momentum", [0.001, 0.99, None])
+def test_norms_of_a_task_follow_its_images_whatever_rate_the_network_says(momentum):
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, momentum=momentum), nn.ReLU(), nn.Conv2d(4, 4, 3))
+    module(X)
+    backbone = gate(module, X)
+    backbone.add_task()
+    backbone.train()
+    bright = [X + 5 + 0.1 * number for number in range(50)]
+    for x in bright:
+        backbone(x, 0)
+    norm = module[1].own[0]
+    batches = [module[0](x).detach().mean((0, 2, 3)) for x in bright]
+    wanted = torch.zeros(4)
+    for mean in batches:
+        wanted = 0.9 * wanted + 0.1 * mean
+    torch.testing.assert_close(norm.running_mean, wanted, rtol=0.02, atol=0.02)
+    assert module[1].momentum == momentum, "what was given is as it was"
+
+
 def test_a_weight_that_is_used_without_calling_its_layer_stays_as_given():
     backbone = gate(Functional(), X)
     assert "a" not in [slot.name for slot in backbone.slots]

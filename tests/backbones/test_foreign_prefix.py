@@ -11,6 +11,7 @@ from tests.support import tiny
 from tests.support.networks import Concatenated, Shared
 from torch import nn
 
+from lockgate import make_method
 from lockgate.backbones import feature_cache
 from lockgate.backbones.feature_cache import FeatureCache
 from lockgate.backbones.foreign import gate
@@ -37,7 +38,14 @@ def computed(backbone):
     return counts
 
 
-@pytest.mark.parametrize(("kind", "depth"), [(Concatenated, 0.34), (Shared, 0.4)])
+class ChannelsLast(Concatenated):
+    """The same on maps that lie otherwise in memory."""
+
+    def forward(self, x):
+        return super().forward(x.contiguous(memory_format=torch.channels_last))
+
+
+@pytest.mark.parametrize(("kind", "depth"), [(Concatenated, 0.34), (Shared, 0.4), (ChannelsLast, 0.34)])
 def test_the_stream_is_the_same_and_its_beginning_is_computed_once_an_image(kind, depth, tmp_path):
     plain, _ = begun(tmp_path / "none", kind, depth)
     plain.cache = None
@@ -56,6 +64,16 @@ def test_the_stream_is_the_same_and_its_beginning_is_computed_once_an_image(kind
     counts = computed(again)
     again(X, 0)
     assert counts == []
+
+
+@pytest.mark.parametrize("depth", [0.25, 0.5])
+def test_the_beginning_of_lite0_is_kept(depth, tmp_path):
+    method = make_method(
+        "ccgn", (3, 64, 64), network="efficientnet_lite0", model={"weights": "none", "private_depth": depth}
+    )
+    assert method.backbone.keep_prefix(tmp_path)
+    prefix = method.backbone.cache.prefix
+    assert prefix.channels_last == prefix.needed, "as its maps lie in memory"
 
 
 def test_in_evaluation_everything_is_computed(tmp_path):

@@ -17,13 +17,17 @@ from torch import nn
 from lockgate import make_method
 from lockgate.backbones import BACKBONES
 from lockgate.backbones.efficientnet_lite0 import PREPROCESSING, EfficientNetLite0, SameConv2d
+from lockgate.backbones.foreign import OURS
+from lockgate.backbones.foreign_refuse import refusals
 from lockgate.backbones.weights import LITE0, lite0_weights, load_weights, read_state
 from lockgate.errors import ConfigError, LockgateError, UnknownNameError
 from lockgate.evaluation.exactness import logits
 from lockgate.runs.build import build_learner
+from lockgate.runs.given import Given
 from lockgate.runs.loading import load
-from lockgate.runs.run import run
+from lockgate.runs.run import resume, run
 from lockgate.testing import tiny_experiment, walk
+from lockgate.training.callbacks import Callback
 
 NETWORK = "tests.support.networks:Concatenated"
 needs_lite0 = pytest.mark.skipif(
@@ -100,6 +104,36 @@ def test_a_finished_run_needs_its_file_of_weights_no_more(tmp_path):
     assert float(right) == summary["task_incremental"]["matrix"][-1][0]
 
 
+class Stop(Callback):
+    def on_epoch_end(self, record):
+        if record["task"] == 1:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_was_stopped_behind_its_first_task_goes_on_without_its_file_of_weights(tmp_path):
+    file = saved(tmp_path / "w.safetensors", Concatenated().state_dict())
+    described = tiny_experiment("ccgn", NETWORK, model={"weights": file})
+    whole = run(described, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(described, tmp_path / "stopped", given=Given(callbacks=(Stop(),)))
+    os.remove(file)
+    assert resume(tmp_path / "stopped")["task_incremental"] == whole["task_incremental"]
+
+
+@needs_transformers
+def test_a_run_that_began_in_one_directory_is_opened_in_another(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    from_transformers("resnet_basic").save_pretrained("net")
+    saved(tmp_path / "w.safetensors", Concatenated().state_dict())
+    run(tiny_experiment("ccgn", "transformers:net", epochs=1), tmp_path / "folder")
+    run(tiny_experiment("ccgn", NETWORK, epochs=1, model={"weights": "w.safetensors"}), tmp_path / "file")
+    monkeypatch.chdir(tmp_path / "net")
+    for name, place in (("folder", "net"), ("file", "w.safetensors")):
+        learner, scenario, experiment = load(tmp_path / name)
+        assert str(tmp_path / place) in (experiment.backbone.partition(":")[2], experiment.model.weights)
+        assert learner.predict(scenario.tasks[0].test.x, 0).isfinite().all()
+
+
 @pytest.mark.parametrize(("side", "kernel", "stride"), [(224, 3, 2), (7, 5, 2), (8, 5, 1), (5, 1, 2)])
 def test_padding_is_tensorflows(side, kernel, stride):
     """Output i reads inputs from i * stride - before; the padding is split, the odd one goes behind."""
@@ -129,6 +163,13 @@ def test_lite0_with_its_weights_keeps_past_answers_and_its_preprocessing():
     assert learner.backbone.features == 1280
     assert len(learner.backbone.found.blocks) == 16
     assert learner.input.mean.flatten().tolist() == pytest.approx(PREPROCESSING.mean)
+
+
+@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize("side", [32, 65])
+def test_networks_that_are_not_tried_when_a_model_is_opened_keep_past_answers(kind, side):
+    example = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(0))
+    assert refusals(kind().eval(), example, "ours") == []
 
 
 @needs_lite0

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tests.support.folders import images, teach, write
 
 from lockgate import ContinualClassifier
 from lockgate.app.predict import look, sources
-from lockgate.app.trained import FEWEST, WORTH_COMPILING, open_trained
+from lockgate.app.trained import FEWEST, WORTH_COMPILING, Form, open_trained
 from lockgate.inference.compile import compile_learner
 from lockgate.types import Examples
 
@@ -100,6 +101,22 @@ def test_answers_come_before_all_images_are_read(taught: Path) -> None:
     next(seen)
     assert len(asked) == 4
     assert sources([taught / "pets"])[1] == 24
+
+
+def test_of_images_that_are_there_ever_more_are_read_ahead(taught: Path) -> None:
+    asked = []
+
+    def counted() -> Iterator[Path]:
+        while True:
+            asked.append(taught / "pets" / "cat" / "000.png")
+            yield asked[-1]
+
+    trained, ahead = open_trained(taught / "model"), {}
+    for form in ("exact", "compiled"):
+        asked.clear()
+        seen = look(trained, counted(), None, 1, cast(Form, form))
+        ahead[form] = [len(asked) for _ in zip(range(1537), seen, strict=False)][::512]
+    assert ahead == {"exact": [512, 1024, 1536, 2048], "compiled": [512, 1536, 1536, 3584]}
 
 
 def test_batches_change_neither_answers_nor_the_table(command: Command, taught: Path) -> None:

@@ -19,6 +19,7 @@ CASES = [(method, "simple_cnn", {}) for method in METHODS]
 CASES += [("ccgn", "resnet18", {}), ("ccgn-episodic", "resnet18", {}), ("ccgn", "simple_cnn", GROWING)]
 CASES += [("ccgn-episodic", "simple_cnn", tiny.ANNEALING), ("ccgn", "resnet18", tiny.ANNEALING)]
 CASES += [("ccgn-episodic", "simple_cnn", {"seal": False})]  # past streams change then, in every step
+CASES += [("ccgn", "tests.support.networks:Concatenated", {})]  # what was given stands in the end of a task alone
 CASES += [("ccgn-generative", "simple_cnn", {"targets": "class", "seal": seal}) for seal in (True, False)]
 
 

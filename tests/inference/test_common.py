@@ -6,14 +6,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from lockgate.inference import common
+from lockgate.inference.common import in_parts
 from lockgate.inference.compile import compile_learner
 
-IMAGES = 70  # more than are read at a time, and not a multiple of it
+IMAGES = 70  # not a multiple of what is read at a time
 
 
 @pytest.fixture
-def compiled(learnt):
+def compiled(learnt, monkeypatch):
     learner, tasks = learnt("ccgn-episodic")
+    filters, (_, height, width) = learner.gated["conv1"].width, learner.image_shape
+    monkeypatch.setattr("lockgate.inference.common.AT_ONCE", 20 * 4 * filters * height * width)
     images = torch.cat([task.test.x for task in tasks])[torch.arange(IMAGES) % 12]
     return learner, compile_learner(learner), images
 
@@ -42,6 +46,18 @@ def test_each_filter_is_computed_once_an_image(compiled, monkeypatch):
     made.predict(images, None)
     kept = torch.stack([learner.gated["conv1"].gate(task).seal for task in range(3)]).any(0).sum()
     assert sum(read) == IMAGES * (-(-int(kept) // 8) * 8)
+
+
+def test_as_many_images_at_a_time_as_their_maps_allow(compiled):
+    _, made, images = compiled
+    filters, parts = made.together.common.filters, []
+    with torch.no_grad():
+        whole = F.relu(filters.linear_map(images.float()))
+        parts = list(in_parts(filters, images.float(), F.relu))
+    assert {len(part) for part in parts[:-1]} == {1 << (len(parts[0]).bit_length() - 1)}, "a power of two"
+    assert all(part.nbytes <= common.AT_ONCE for part in parts)
+    assert len(parts[0]) * 2 * parts[0][0].nbytes > common.AT_ONCE, "no fewer than there is room for"
+    torch.testing.assert_close(torch.cat(parts), whole)
 
 
 def test_other_images_are_none_of_its_business(compiled):

@@ -53,6 +53,23 @@ def test_dark_images_take_the_narrow_stream_and_bright_ones_the_whole(seldom):
     assert seen == {"narrow": 40, "full": 4}
 
 
+@pytest.mark.parametrize(("bright", "run"), [(1, [1]), (5, [8]), (32, [32]), (71, [32, 32, 8])])
+def test_the_whole_stream_is_run_on_few_numbers_of_images(seldom, bright, run):
+    """For every new number torch makes kernels: with as many bright images in each batch as there happen to be, that
+    took a third of the time of ten thousand images of five tasks."""
+    learner, images = seldom
+    stream = make_stream(learner, 0, torch.ones(3), images, Cost(learner, images[:1]))
+    x = learner.input(images[::10][torch.arange(bright) % 4])
+    dark = learner.input(images[1:4])
+    seen = []
+    stream.full.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    with torch.no_grad():
+        found, _ = stream(torch.cat([dark, x]))
+        assert seen == run
+        assert torch.equal(found[3:], found[3:7].repeat(18, 1)[:bright])
+        torch.testing.assert_close(found[3:], stream.full(x)[0])
+
+
 @pytest.mark.parametrize("bright", [False, True])
 @pytest.mark.parametrize("read", [False, True])
 def test_answers_are_those_of_the_learner(seldom, read, bright):

@@ -10,8 +10,11 @@ from tests.support import tiny
 
 from lockgate.config import AugmentConfig
 from lockgate.evaluation.exactness import audit, logits, promise
+from lockgate.evaluation.features import StreamFeatures
 from lockgate.methods.closed_form import read
-from lockgate.methods.protocols import Auditable, report_of
+from lockgate.methods.protocols import Auditable, reading_once, report_of
+from lockgate.runs.results import outcome
+from lockgate.scenario import Scenario
 from lockgate.testing import walk
 from lockgate.types import Examples, Task
 
@@ -123,6 +126,41 @@ def test_no_image_is_kept_and_random_features_are_called_so():
     assert "never trained" in report.notes[0]
     learner.backbone.given = True
     assert not report_of(learner).notes
+
+
+@pytest.mark.parametrize("method", tiny.CLOSED_FORM)
+def test_while_reading_once_the_network_runs_once_a_batch_and_answers_have_the_same_bits(method):
+    learner, scenario = tiny.world(method)
+    for task in scenario.tasks:
+        learner.begin_task(task)
+        learner.end_task(task)
+    learner.eval()
+    ran: list[int] = []
+    next(iter(learner.backbone.layers.values())).register_forward_hook(lambda *_: ran.append(1))
+    x, other = scenario.tasks[0].test.x[:4], scenario.tasks[1].test.x[:4]
+    before = [learner.predict(x, task) for task in (0, 1, None)]
+    ran.clear()
+    with reading_once(learner):
+        within = [learner.predict(x.clone(), task) for task in (0, 1, None)]
+        assert len(ran) == 1
+        learner.predict(other, 0)
+        assert len(ran) == 2, "other images"
+    learner.predict(x, 0)
+    assert len(ran) == 3, "what was read within is forgotten"
+    assert all(torch.equal(a, b) for a, b in zip(before, within, strict=True))
+
+
+def test_what_is_recorded_of_a_task_reads_its_promised_images_anew():
+    """A network that changes between what was promised and the audit is found, though batches are read once."""
+    *_, (learner, seen) = walk(tiny.experiment("slda"))
+    record = [{"promise": promise(learner, seen[: task.id + 1])} for task in seen[:-1]]
+    scenario = Scenario(tuple(seen), tuple(map(str, range(6))), learner.image_shape)
+    state = next(learner.backbone.parameters())
+    ended = {"stage": len(seen) - 1, "last": True, "seed": 0, "features": StreamFeatures()}
+    with torch.no_grad():
+        state[0] += 1e-3
+    broken = outcome(learner, scenario, record, **ended)["audit"]["broken"]
+    assert any("logits" in name for name in broken)
 
 
 def test_a_task_that_has_not_ended_has_no_answers_yet():

@@ -14,6 +14,7 @@ from lockgate.methods.protocols import (
     FindsTask,
     HasGates,
     ParallelStreams,
+    ReadsOnce,
     Reports,
     Restorable,
     SeveralAnswers,
@@ -30,6 +31,7 @@ PROTOCOLS = {
     SeveralAnswers: {"ccgn-episodic", "ccgn-generative", "icarl"},
     ParallelStreams: {"ccgn-episodic", "ccgn-generative"},
     FindsTask: {"ccgn-episodic", "ccgn-generative"},
+    ReadsOnce: set(tiny.CLOSED_FORM),
     Reports: {*tiny.AUDITED, "dgm", "icarl"},
 }
 KEEPS = {

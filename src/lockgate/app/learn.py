@@ -19,6 +19,7 @@ from lockgate.data.images import MOST_TOLD
 from lockgate.data.preprocessing import Preprocessing
 from lockgate.data.task_images import TaskImages
 from lockgate.errors import ConfigError, DataError, RunFolderError
+from lockgate.runs.build import anchored
 
 LONGEST = 100
 """Letters of a task's name."""
@@ -56,7 +57,7 @@ def learn(
         else:
             stats = task_images.stats()
             start = choose(settings, stats, lite0_installed())
-            experiment = auto_config.first(settings, stats, torch.get_num_threads(), start)
+            experiment = anchored(auto_config.first(settings, stats, torch.get_num_threads(), start))
         _refuse_known(model, task_images, name, experiment.method == METHOD_OF_MEMORY["none"])
         data = task_images.read(Preprocessing.of(experiment.data))
         for line in _skipped(task_images):

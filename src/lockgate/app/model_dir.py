@@ -115,7 +115,7 @@ class Model:
 
     def learner(self) -> Method:
         """The learner as its newest task left it, in evaluation mode on the CPU."""
-        learner = build_learner(self.experiment, self.image_shape)
+        learner = build_learner(self.experiment, self.image_shape, weights=False)
         load_end(learner, self.end, self.experiment)
         return learner.eval()
 

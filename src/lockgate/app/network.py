@@ -21,6 +21,8 @@ from lockgate.types import Examples, Task
 
 IMAGES = 8
 """Of each tiny task, for training; as many are held out, and tested."""
+SHOWN = 4
+"""Names of parts, at most."""
 SIZE = 64
 """Side of images for a network that says nothing of its own."""
 
@@ -45,6 +47,8 @@ class NetworkCheck:
     """Parameters that a task adds, its head left out."""
     frozen: int
     """Parameters before the first layer with a part of a task's own."""
+    without_own: tuple[tuple[str, int], ...]
+    """Parts of other kinds, with how many parameters: frozen, and nothing of them is a task's own."""
     moved: float
     """The largest change of a logit of the first task after the second."""
     learnt: bool
@@ -75,10 +79,17 @@ class NetworkCheck:
                 "a task adds",
                 f"{self.of_a_task:,} parameters ({self.of_a_task / max(1, self.parameters):.1%}) and a head",
             ),
+            *([("frozen", self._others())] if self.without_own else []),
             ("exactness", self._verdict()),
             ("cutting", self._cutting()),
         ]
         return "\n".join([f"network {self.name}", *(f"  {what:12} {found}" for what, found in rows)])
+
+    def _others(self) -> str:
+        names = ", ".join(name for name, _ in self.without_own[:SHOWN])
+        more = f" and {len(self.without_own) - SHOWN} more" if len(self.without_own) > SHOWN else ""
+        count = sum(count for _, count in self.without_own)
+        return f"{count:,} parameters of which a task has none of its own: {names}{more}"
 
     def _cutting(self) -> str:
         found = self.cuttable
@@ -153,12 +164,26 @@ def _described(
             for part in backbone.found.parts_before(slot.name for slot in backbone.slots)
             for p in part.parameters()
         ),
+        _without_own(backbone),
         moved,
         learnt,
         deaf,
         broken,
         cuttable(backbone),
     )
+
+
+def _without_own(backbone: ForeignBackbone) -> tuple[tuple[str, int], ...]:
+    """Parts with parameters that are neither maps nor norms, such as recurrent or transposed layers, by name."""
+    known = (*backbone.found.maps, *backbone.found.norms, backbone.found.head)
+    found: dict[str, int] = {}
+    for name, parameter in backbone.module.named_parameters():
+        part = name.partition(".parametrizations.")[0] if ".parametrizations." in name else name.rpartition(".")[0]
+        if not any(part == other or part.startswith(f"{other}.") for other in known if other):
+            kind = type(backbone.module.get_submodule(part)).__name__
+            shown = f"{part} ({kind})" if part else name
+            found[shown] = found.get(shown, 0) + parameter.numel()
+    return tuple(found.items())
 
 
 def _learner(name: str, size: int, model: dict[str, Any]) -> Method:

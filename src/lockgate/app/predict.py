@@ -20,12 +20,14 @@ from lockgate.app.trained import Answer, Form, Trained
 from lockgate.data.images import LITTER, decode_image, try_image
 from lockgate.data.preprocessing import Pixels, Preprocessing
 from lockgate.errors import DataError
-from lockgate.training.phase import EVAL_BATCH
+from lockgate.training.phase import eval_batch
 
 STDIN = Path("-")
 """In the place of a file: an image, or the names of image files a line, from standard input."""
 PICTURES = (b"\x89PNG", b"\xff\xd8", b"GIF8", b"RIFF", b"BM")
 """How the bytes begin of the images that are read from strangers."""
+AHEAD = 8
+"""Passes for which images are read before they are answered, where nobody says how many: more take too much memory."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,19 @@ def look(
     task: str | None,
     top: int,
     form: Form = "exact",
-    batch: int = EVAL_BATCH,
+    batch: int | None = None,
 ) -> Iterator[Prediction]:
-    """What the model takes each image for, in the order given; ``batch`` of them are read and answered at a time."""
+    """What the model takes each image for, in the order given; ``batch`` of them are read and answered at a time.
+
+    None: as many as a pass takes, and of the compiled form, which puts like images together, twice as many every time.
+    """
     known = None if task is None else trained.task_id(task)
-    remaining = iter(sources)
-    while some := list(itertools.islice(remaining, batch)):
+    size = eval_batch(trained.preprocessing.shape)
+    most = batch or (AHEAD * size if form == "compiled" else size)
+    remaining, at_once = iter(sources), batch or size
+    while some := list(itertools.islice(remaining, at_once)):
         yield from _look(trained, some, known, top, form)
+        at_once = min(2 * at_once, most)
 
 
 def _look(trained: Trained, some: Sequence[Source], task: int | None, top: int, form: Form) -> Iterator[Prediction]:

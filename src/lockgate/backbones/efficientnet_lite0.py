@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -40,7 +41,8 @@ class SameConv2d(nn.Conv2d):
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+    # Statistics follow at torch's rate, not at the 0.01 of training from scratch: fine-tuning has a hundred steps.
+    return nn.BatchNorm2d(channels, eps=1e-3)
 
 
 class InvertedResidual(nn.Module):
@@ -87,6 +89,7 @@ class EfficientNetLite0(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, H, W) to (B, 1000)."""
+        x = x.contiguous(memory_format=torch.channels_last)  # convolutions by channel take half the time
         x = F.relu6(self._bn0(self._conv_stem(x)))
         for block in self._blocks:
             x = block(x)

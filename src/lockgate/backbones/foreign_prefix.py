@@ -35,6 +35,8 @@ class Prefix:
     shapes: Mapping[str, tuple[int, ...]]
     """Of each module's output, without the batch."""
     needed: tuple[str, ...]
+    channels_last: tuple[str, ...] = ()
+    """Of these, what lies in memory with channels last: kernels, and so bits, depend on it."""
 
     @property
     def length(self) -> int:
@@ -49,6 +51,7 @@ class Prefix:
         """What each module gives back, from rows (B, length)."""
         parts = torch.split(rows, [prod(self.shapes[name]) for name in self.needed], dim=1)
         given = {n: part.reshape(-1, *self.shapes[n]) for n, part in zip(self.needed, parts, strict=True)}
+        given |= {n: given[n].contiguous(memory_format=torch.channels_last) for n in self.channels_last}
         blanks = {n: rows.new_zeros(len(rows), *shape) for n, shape in self.shapes.items() if n not in given}
         return given | blanks
 
@@ -79,8 +82,13 @@ def find_prefix(module: nn.Module, own: list[str], example: Tensor, run: Run) ->
         replayed.unit = call.name
     shapes = {call.name: tuple(call.out.shape[1:]) for call in units}
     outputs = {call.name: call.out.detach().clone() for call in units}
-    prefix = Prefix(shapes, _needed(outputs, example, run))
+    needed = _needed(outputs, example, run)
+    prefix = Prefix(shapes, needed, tuple(name for name in needed if _channels_last(outputs[name])))
     return prefix if prefix.needed and _holds(prefix, features, example, run) else None
+
+
+def _channels_last(out: Tensor) -> bool:
+    return out.dim() == 4 and not out.is_contiguous() and out.is_contiguous(memory_format=torch.channels_last)
 
 
 def _needed(outputs: Mapping[str, Tensor], example: Tensor, run: Run) -> tuple[str, ...]:
@@ -103,7 +111,9 @@ class PrefixCache:
 
     def __init__(self, prefix: Prefix, folder: Path, weights: Mapping[str, Tensor], run: Run) -> None:
         self.prefix, self.run = prefix, run
-        key = hashlib.sha256(f"{torch.__version__} {sorted(prefix.shapes.items())} {prefix.needed}".encode())
+        key = hashlib.sha256(
+            f"{torch.__version__} {sorted(prefix.shapes.items())} {prefix.needed} {prefix.channels_last}".encode()
+        )
         for name in sorted(weights):
             key.update(name.encode() + image_digest(weights[name]))
         self.cache = FeatureCache(folder / key.hexdigest()[:32] / f"{distributed.rank()}.features", prefix.length)

@@ -39,7 +39,10 @@ def _add_predict(commands: Any) -> None:
     predict.add_argument("--task", help="the task the images belong to (default: the model finds it)")
     predict.add_argument("--top", type=whole(1), default=1, metavar="K", help="answers for each image (default: 1)")
     predict.add_argument(
-        "--batch", type=whole(1), default=512, metavar="N", help="images read and answered at a time (default: 512)"
+        "--batch",
+        type=whole(1),
+        metavar="N",
+        help="images read and answered at a time (default: 512; of files in folders more and more, up to 4096)",
     )
     predict.add_argument(
         "--exact", action="store_true", help="ask the network itself; what is promised never to change are its answers"
@@ -95,13 +98,15 @@ def _predict(parsed: argparse.Namespace) -> int:
     from lockgate.app.predict import STDIN, look, sources
     from lockgate.app.trained import WORTH_COMPILING, open_trained
     from lockgate.report.formatting import plural
+    from lockgate.training.phase import EVAL_BATCH
 
     trained = open_trained(parsed.model)
     images, count = sources(parsed.images)
     form = "exact" if parsed.exact else trained.form_for(WORTH_COMPILING if count is None else count)
-    found = look(trained, images, parsed.task, parsed.top, form, parsed.batch)
+    batch = parsed.batch or (EVAL_BATCH if count is None else None)  # names that come one by one are not waited for
+    found = look(trained, images, parsed.task, parsed.top, form, batch)
     with watched(found, "images", count, parsed.quiet) as seen:
-        bad, total = _print_answers(parsed, seen)
+        bad, total = _print_answers(parsed, seen, parsed.batch or EVAL_BATCH)
     if not total:
         places = ("what came from standard input" if path == STDIN else str(path) for path in parsed.images)
         raise DataError(f"There are no images in {', '.join(places)}.")
@@ -113,8 +118,8 @@ def _predict(parsed: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def _print_answers(parsed: argparse.Namespace, seen: Iterable[Any]) -> tuple[list[str], int]:
-    """Print answers as they come; why some images could not be read, and how many there were."""
+def _print_answers(parsed: argparse.Namespace, seen: Iterable[Any], fewest: int) -> tuple[list[str], int]:
+    """Print answers as they come, so many lines at a time; why some could not be read, and how many there were."""
     from lockgate.app.formatting import AnswerTable
 
     rows, bad, total = AnswerTable(), [], 0
@@ -123,7 +128,7 @@ def _print_answers(parsed: argparse.Namespace, seen: Iterable[Any]) -> tuple[lis
             print("[" if not total else ",", json.dumps(item.to_dict()), sep="\n ", end="")
         else:
             rows.add(item)
-            for line in rows.lines(fewest=parsed.batch):
+            for line in rows.lines(fewest):
                 print(line)
         total += 1
         bad += [item.error] if item.error else []

@@ -19,8 +19,8 @@ from lockgate.inference.compact import Compact, filled, rebuilt
 from lockgate.inference.cut import CompactStream
 from lockgate.layers.plain import Then
 
-AT_ONCE = 32
-"""Images that are read at a time: more maps of the size of the image fall out of the processor's caches."""
+AT_ONCE = 5 * 2**20
+"""Bytes of maps of the size of the image that are made at a time: more fall out of the processor's caches."""
 PAYS = 0.75
 """Filters are computed together only if they are fewer than this share of those of all streams."""
 
@@ -48,10 +48,10 @@ class Common(nn.Module):
         if now is None or now[0] is not x:
             return None
         if not now[1]:
-            now[1].extend(then(self.filters.linear_map(part)) for part in torch.split(x, AT_ONCE))
-        _, channels, height, width = now[1][0].shape
+            now[1].extend(in_parts(self.filters, x, then))
+        most, channels, height, width = now[1][0].shape
         some = x.new_empty(len(x) * height * width, len(places))
-        for part, out in zip(now[1], torch.split(some, AT_ONCE * height * width), strict=True):
+        for part, out in zip(now[1], torch.split(some, most * height * width), strict=True):
             flat = part.permute(0, 2, 3, 1).reshape(-1, channels)  # channels last, as they lie in memory
             torch.index_select(flat, 1, places, out=out)
         return some.reshape(len(x), height, width, len(places)).permute(0, 3, 1, 2)
@@ -79,6 +79,29 @@ class FromCommon(nn.Module):
         return self.own.gating(x, maps)
 
 
+class InParts(nn.Module):
+    """In the place of a layer that reads the image, for some images only: the same, of a part of them at a time."""
+
+    def __init__(self, own: Compact) -> None:
+        super().__init__()
+        self.own = own
+
+    def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
+        """As ``Compact``."""
+        if torch.compiler.is_compiling():
+            return self.own.forward(x, task, then)
+        return self.own.gating(x, lambda rows: torch.cat(list(in_parts(self.own, x, then, rows))))
+
+
+def in_parts(layer: Compact, x: Tensor, then: Then, rows: Tensor | None = None) -> Iterator[Tensor]:
+    """The maps of all filters of ``layer``, or of ``rows``, of as many images at a time as ``AT_ONCE`` allows: a power
+    of two, for torch makes kernels for every new number of them."""
+    filters = layer.width if rows is None else len(rows)
+    most = AT_ONCE // (4 * filters * x.shape[2] * x.shape[3])
+    for part in torch.split(x, 1 << max(0, most.bit_length() - 1)):
+        yield then(layer.linear_map(part, rows))
+
+
 def make_common(streams: Sequence[CompactStream]) -> Common | None:
     """Let ``streams`` read the image together; None: what they compute of it differs, or is too little alike."""
     readers = [stream.full if stream.narrow is None else stream.narrow for stream in streams]
@@ -101,4 +124,8 @@ def make_common(streams: Sequence[CompactStream]) -> Common | None:
     for reader, layer, place in zip(readers, layers, places, strict=True):
         spare = F.pad(place, (0, len(layer.weight) - len(place)))  # filled up with any: their gates never open
         reader.backbone = rebuilt(reader.backbone, {id(layer): FromCommon(layer, common, spare)})
+    for stream in streams:
+        if stream.narrow is not None:  # what lacks filters reads with the others; what has them all, by itself
+            whole = cast(Compact, stream.full.backbone.layers[name])
+            stream.full.backbone = rebuilt(stream.full.backbone, {id(whole): InParts(whole)})
     return common

@@ -98,7 +98,7 @@ class AllTasks(nn.Module):
         self.inference = learner.inference
         self.finder = make_finder(learner)
         self.sizes = [head.out_features for head in heads]
-        beside_them = learner.adviser if len(heads) > 1 else None
+        beside_them = learner.companion if len(heads) > 1 else None
         self.companion = None if beside_them is None else _companion(beside_them, centre)
 
     def forward(self, x: Tensor) -> Tensor:

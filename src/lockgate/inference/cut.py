@@ -18,6 +18,8 @@ RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 """A filter that fires for no more than one of these shares of the images may be left out."""
 SAMPLE_BATCH = 256
 """Images per pass when gates are looked at."""
+AT_ONCE = 32
+"""Images that are run through the whole stream at a time: more maps fall out of the processor's caches."""
 PAYS = 0.75
 """Two sizes are kept only where they need less than this share of the multiplications of one."""
 
@@ -40,12 +42,19 @@ class CompactStream(nn.Module):
         narrow, scores, wanted = self.narrow(x)
         out = x.new_zeros(len(x), self.width).index_copy_(1, self.places, narrow[:, : len(self.places)])
         again = torch.stack(wanted).any(0).nonzero().flatten()
-        if len(again):
-            features, more, _ = self.full(x.index_select(0, again))
-            out.index_copy_(0, again, features)
+        for part in torch.split(again, AT_ONCE) if len(again) else ():
+            features, more, _ = self.full(x.index_select(0, _even(part)))
+            out.index_copy_(0, part, features[: len(part)])
             if scores is not None:
-                scores.index_copy_(0, again, more)
+                scores.index_copy_(0, part, more[: len(part)])
         return out, scores
+
+
+def _even(places: Tensor) -> Tensor:
+    """``places``, filled up with the first of them to a power of two: for every new number of images torch makes
+    kernels, which takes longer than to compute a few images more."""
+    size = 1 << (len(places) - 1).bit_length()
+    return torch.cat([places, places[:1].expand(size - len(places))])
 
 
 def sealed(learner: CCGN, task: int) -> list[Tensor]:

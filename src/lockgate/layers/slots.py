@@ -27,6 +27,9 @@ from lockgate.training.phase import evaluating
 
 OPEN_LATE = 4.0
 """Start of the gates' last bias: a pretrained network is learnt to be used as it is, and pruned later."""
+FOLLOWS = 0.1
+"""How far statistics of a task's norms go towards each batch's: torch's own rate. What a network says fits trainings of
+a million steps (0.01) or another library's convention (0.99); a task has a hundred."""
 LEAK = 1e-6
 """What a shut channel passes on while its gate learns: behind it a ReLU at 0 would leave the gate without gradient."""
 
@@ -150,6 +153,8 @@ class SlotNorm(nn.Module):
         finally:
             self._modules["own"] = own
         fresh.__class__ = type(self).__mro__[2]  # the class it had
+        if isinstance(fresh, _BatchNorm):
+            fresh.momentum = FOLLOWS
         self.own.append(fresh.requires_grad_(True))
         self.own.freeze_past()
 

@@ -6,6 +6,7 @@ A run looks with ``isinstance`` whether a method has a protocol's members; nothi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -61,6 +62,14 @@ class ParallelStreams(Protocol):
 
 
 @runtime_checkable
+class ReadsOnce(Protocol):
+    """Answers for every task, and without one, from the same features of a frozen network."""
+
+    def reading_once(self) -> AbstractContextManager[None]:
+        """Within, where nothing may change, the network is not run again on a batch that it has seen within."""
+
+
+@runtime_checkable
 class HasGates(Protocol):
     """Has gates that open and shut (paper, Section 3.2)."""
 
@@ -101,6 +110,11 @@ class Reports(Protocol):
 
     def report(self) -> TaskReport:
         """About the task that has just ended."""
+
+
+def reading_once(method: Any) -> AbstractContextManager[None]:
+    """Within, the method reads a batch once if it can; nothing may change within."""
+    return method.reading_once() if isinstance(method, ReadsOnce) else nullcontext()
 
 
 def report_of(method: Any) -> TaskReport:

@@ -13,7 +13,7 @@ from lockgate.backbones import BACKBONES, OWN
 from lockgate.backbones.base import Backbone
 from lockgate.backbones.foreign import ForeignBackbone
 from lockgate.backbones.validation import make_backbone
-from lockgate.backbones.weights import UNTRAINED
+from lockgate.backbones.weights import HUB, UNTRAINED
 from lockgate.config import Experiment, build, gather
 from lockgate.data import DATASETS
 from lockgate.data.validation import require_dataset
@@ -68,6 +68,20 @@ def experiment_from(values: Mapping[str, Any], objects: Objects = NOTHING, data:
 def validated(experiment: Experiment, objects: Objects = NOTHING, data: bool = True) -> Experiment:
     """The experiment with its method's options filled in, or ``ConfigError`` with every problem there is."""
     return experiment_from(experiment.to_dict(), objects, data)
+
+
+def anchored(experiment: Experiment) -> Experiment:
+    """The same with whole paths: what it began with in one directory goes on in another."""
+    here = dataclasses.replace
+    if experiment.data_dir is not None:
+        experiment = here(experiment, data_dir=str(Path(experiment.data_dir).absolute()))
+    weights = experiment.model.weights
+    if weights not in ("", UNTRAINED, HUB) and Path(weights).exists():
+        experiment = here(experiment, model=here(experiment.model, weights=str(Path(weights).absolute())))
+    scheme, _, rest = experiment.backbone.partition(":")
+    if rest and Path(rest).is_dir():
+        experiment = here(experiment, backbone=f"{scheme}:{Path(rest).absolute()}")
+    return experiment
 
 
 def build_scenario(experiment: Experiment, objects: Objects = NOTHING) -> Scenario:

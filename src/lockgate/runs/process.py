@@ -60,16 +60,16 @@ class Run(StageListener):
         self.fabric, self.experiment, self.scenario, self.folder = fabric, experiment, scenario, folder
         self.extra_state, self.quiet, self.advice = extra_state or ExtraState(), given.quiet, folder.advice
         self.first, self.environment = distributed.rank() == 0, environment()
-        self.learner = build_learner(experiment, scenario.image_shape, given.objects)
-        self.stages = (join(scenario.tasks),) if self.learner.joint else scenario.tasks
         meta: dict[str, Any] = {"stage": 0, "records": 0, "seconds": 0.0}  # of a run that has not begun
-        self._inside: Checkpoint | None = None
+        base = self._inside = None
         if start is not None:
             meta = start.manifest()["meta"]
             base = start if start.kind == "task" else end_before(start)
-            if base is not None:
-                load_end(self.learner, base, experiment)
             self._inside = start if start.kind == "fit" else None
+        self.learner = build_learner(experiment, scenario.image_shape, given.objects, weights=base is None)
+        if base is not None:
+            load_end(self.learner, base, experiment)
+        self.stages = (join(scenario.tasks),) if self.learner.joint else scenario.tasks
         listening = [*make_loggers(experiment.runtime.loggers, folder.path), *given.callbacks] if self.first else []
         self.callbacks = Callbacks(listening, folder.remedy)
         self.records = RunLog(folder.records, meta, self.first)

@@ -10,7 +10,7 @@ from lockgate.evaluation.chance import unlearnt
 from lockgate.evaluation.features import StreamFeatures
 from lockgate.evaluation.svm import stored_images_svm
 from lockgate.methods.base import Method
-from lockgate.methods.protocols import Auditable, TaskReport, memory_use, report_of
+from lockgate.methods.protocols import Auditable, TaskReport, memory_use, reading_once, report_of
 from lockgate.scenario import Scenario
 from lockgate.training.seeding import derive
 
@@ -34,36 +34,39 @@ def outcome(
     doing("past answers")
     made = exactness.promise(learner, seen, features)
     promises = [promise for promise in [*(record["promise"] for record in before), made] if promise]
-    verdict = (
-        exactness.audit(learner, scenario.tasks, promises, _tested(learner, stage, last, seed)) if promises else None
-    )
-    # What has not changed by a bit answers as it did: then only the new task is tested. Without this, a run's time
-    # would grow with the square of its tasks.
-    same = _is_sealed(learner) and verdict is not None and verdict.ok and bool(before)
-    known: dict[str, Any] = before[-1] if same else {"task_incremental": [], "macs": None}
-    if not same:
-        features.forget()
-    doing(f"{images}, no task given")
-    open_ = accuracy.without_task(learner, seen, features)
-    doing(f"{images}, the task given")
-    return {
-        "evaluated": "held-out" if seen[-1].test is seen[-1].val else "test",
-        "task_incremental": accuracy.task_incremental(learner, seen, known["task_incremental"]),
-        "class_incremental": open_.rows[accuracy.inference_of(learner)] if open_ else None,
-        "domain_incremental": (
-            open_.class_found[accuracy.inference_of(learner)] if open_ and scenario.shares_classes else None
-        ),
-        "inference": open_.rows if open_ else None,
-        "task_found": open_.task_found if open_ else None,
-        "svm": stored_images_svm(learner, seen, seed) if open_ else None,
-        "unlearnt": unlearnt(learner, seen[len(before) :] if len(seen) > len(before) else seen),
-        "memory": memory_use(learner),
-        "capacity": [entry.to_dict() for entry in report.capacity],
-        "gates": {layer: [round(share, 5) for share in shares] for layer, shares in report.fired.items()},
-        "macs": macs.stage_macs(learner, seen, (known["macs"] or {}).get("by_task", [])),
-        "promise": made,
-        "audit": verdict.to_dict() if verdict else None,
-    }
+    with reading_once(learner):  # anew: what was read for the promise proves nothing
+        verdict = (
+            exactness.audit(learner, scenario.tasks, promises, _tested(learner, stage, last, seed))
+            if promises
+            else None
+        )
+        # What has not changed by a bit answers as it did: then only the new task is tested. Without this, a run's time
+        # would grow with the square of its tasks.
+        same = _is_sealed(learner) and verdict is not None and verdict.ok and bool(before)
+        known: dict[str, Any] = before[-1] if same else {"task_incremental": [], "macs": None}
+        if not same:
+            features.forget()
+        doing(f"{images}, no task given")
+        open_ = accuracy.without_task(learner, seen, features)
+        doing(f"{images}, the task given")
+        return {
+            "evaluated": "held-out" if seen[-1].test is seen[-1].val else "test",
+            "task_incremental": accuracy.task_incremental(learner, seen, known["task_incremental"]),
+            "class_incremental": open_.rows[accuracy.inference_of(learner)] if open_ else None,
+            "domain_incremental": (
+                open_.class_found[accuracy.inference_of(learner)] if open_ and scenario.shares_classes else None
+            ),
+            "inference": open_.rows if open_ else None,
+            "task_found": open_.task_found if open_ else None,
+            "svm": stored_images_svm(learner, seen, seed) if open_ else None,
+            "unlearnt": unlearnt(learner, seen[len(before) :] if len(seen) > len(before) else seen),
+            "memory": memory_use(learner),
+            "capacity": [entry.to_dict() for entry in report.capacity],
+            "gates": {layer: [round(share, 5) for share in shares] for layer, shares in report.fired.items()},
+            "macs": macs.stage_macs(learner, seen, (known["macs"] or {}).get("by_task", [])),
+            "promise": made,
+            "audit": verdict.to_dict() if verdict else None,
+        }
 
 
 def _is_sealed(learner: Method) -> bool:

@@ -9,13 +9,12 @@ cheap and deterministic), and the state inside the task, as far as it can change
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from lockgate.config import Experiment
 from lockgate.runs import checkpoint
-from lockgate.runs.build import build_learner, build_scenario, require_choice, validated
+from lockgate.runs.build import anchored, build_learner, build_scenario, require_choice, validated
 from lockgate.runs.checkpoint import Checkpoint
 from lockgate.runs.directory import RunFolder
 from lockgate.runs.given import ALONE, Given, fresh_folder
@@ -38,9 +37,7 @@ def begin(
 ) -> tuple[Path, dict[str, Any]]:
     """As ``run``, with what was ``given`` in Python; returns the folder too. Without ``out`` it is a fresh one."""
     objects = given.objects
-    experiment = validated(objects.described(experiment), objects)
-    if experiment.data_dir is not None:  # it may be resumed from another place
-        experiment = replace(experiment, data_dir=str(Path(experiment.data_dir).absolute()))
+    experiment = anchored(validated(objects.described(experiment), objects))
     given.require_sendable(experiment.devices)
     scenario = build_scenario(experiment, objects)  # so that bad data is known before a folder is made
     fabric = make_fabric(experiment)  # and so is a device that is not there

@@ -10,15 +10,15 @@ from lockgate.methods.ccgn.rehearsal import Pool
 from lockgate.types import Examples
 
 
-def pool(sizes, target=None):
+def pool(sizes, y=None):
     """So many images of each task; each carries its number."""
     task = torch.tensor([t for t, size in enumerate(sizes) for _ in range(size)])
     x = torch.arange(len(task)).to(torch.uint8)[:, None, None, None]
-    drawn = Examples(x, torch.zeros_like(task), task)
-    return Pool.of(x, drawn, task if target is None else target, torch.zeros(len(task), 2), len(sizes))
+    drawn = Examples(x, torch.zeros_like(task) if y is None else y, task)
+    return Pool.of(x, drawn, task, torch.zeros(len(task), 2), len(sizes))
 
 
-def test_a_pool_knows_where_each_task_begins_and_whether_some_target_is_open():
+def test_a_pool_knows_where_each_task_begins_and_whether_some_image_has_no_name():
     made = pool([2, 0, 3])
     assert (made.starts.tolist(), made.sizes.tolist()) == ([0, 2, 2], [2, 0, 3])
     assert not made.nameless

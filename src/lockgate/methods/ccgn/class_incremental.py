@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lockgate.memory.base import Memory
 from lockgate.methods.base import Context
-from lockgate.methods.ccgn.companion import Companion, beside
+from lockgate.methods.ccgn.companion import Companion, among_all, beside
 from lockgate.methods.ccgn.gating import as_in_evaluation
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.options import ClassIncrementalOptions
@@ -44,6 +44,7 @@ class ClassIncremental(CCGN):
     """4: read-out and task classifier answer together. 5: it reads the most telling inputs; a companion. 6: streams
     begin as a companion. 7: statistics of images as they are. Before that, those of CCGN."""
     class_incremental = True
+    rehearsed = True
     options: ClassIncrementalOptions
     memory: Memory
 
@@ -121,8 +122,8 @@ class ClassIncremental(CCGN):
         if self.readout is not None and self.readout.fitted:
             evidence = together(self.readout(inputs), self.task_classifier.by_class(outputs, sizes))  # log p(y|x)
             tasks = by_task(evidence, sizes)
-        if self.adviser is not None and len(self.heads) > 1:
-            evidence = beside(evidence, self.adviser(self.input(x)))
+        if self.companion is not None and len(self.heads) > 1:
+            evidence = beside(evidence, self.companion(self.input(x)))
             tasks = by_task(evidence, sizes)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(within)]
@@ -136,15 +137,10 @@ class ClassIncremental(CCGN):
         return features, logits, torch.cat([read, *logits], dim=1)
 
     @property
-    def adviser(self) -> Companion | None:
-        """The companion, where it is rehearsed: it answers without the task beside the streams."""
-        return self.companion if self.rehearsed else None
-
-    @property
     def finder_macs(self) -> list[tuple[int, int]]:
         """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks; and as the paper counts."""
         read = [] if self.readout is None else self.readout.macs  # not yet of a task that is being learnt
-        more = (0, 0) if self.adviser is None else self.adviser.macs(self.image_shape)
+        more = (0, 0) if self.companion is None else self.companion.macs(self.image_shape)
         costs = [cost + sum(read[t : t + 1]) for t, cost in enumerate(self.task_classifier.macs)]
         return [(cost + more[0], more[1]) if t else (cost, 0) for t, cost in enumerate(costs)]
 
@@ -172,10 +168,24 @@ class ClassIncremental(CCGN):
             current = self.backbone(self.input(pool.x[rows]), newest).features
         past, target = self.rehearsal.looked_up(pool, rows)
         out = self.task_classifier(past, self._streams.columns(), current)
-        if pool.nameless:
+        if pool.nameless and self.options.targets == "class":
             guess = self.heads[newest](current.detach()).argmax(1) + first_classes(self)[newest]
             target = torch.where(target < 0, guess, target)
         return F.cross_entropy(out, target)
+
+    def companion_loss(self, companion: Companion, batch: Batch) -> Tensor:
+        """Of the task's own images among its classes, and of as many rehearsed ones among all classes seen."""
+        if len(self.heads) == 1:
+            return super().companion_loss(companion, batch)
+        pool = self.pool(self.options.rehearsal or len(batch.y))
+        rows = pool.rows(len(batch.y), at_random=True).to(pool.x.device)
+        new, rehearsed = companion.logits(self.input(batch.x), self.input(pool.x[rows]))
+        y, task = pool.y[rows], pool.task[rows]
+        if not pool.nameless:
+            among = F.cross_entropy(rehearsed, y + first_classes(self).to(y.device)[task])
+        else:
+            among = among_all(rehearsed, y, task, [entry["classes"] for entry in self.structure()])
+        return self.cross_entropy(new, batch.y) + among
 
     def pool(self, count: int = 0) -> Pool:
         """The images to rehearse on in this epoch, ``count`` in each step; 0: as many as the task has, in all."""

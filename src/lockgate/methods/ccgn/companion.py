@@ -4,12 +4,15 @@ A stream is sparse, was trained on the classes of its own task, and never change
 tasks one after another knows more, for as long as it does: each new stream begins as it stands then (``start.py``).
 
 What tells classes of different tasks apart can be learnt only when the later one comes, and is learnt best by filters
-that may still move. So where there is a memory of real images, the companion is rehearsed, by the loss of ER-ACE
-(Caccia et al., ICLR 2022), and its answer without the task is one more factor beside those of streams and heads: it
-errs on other images than they do.
+that may still move. So where there is a memory, the companion is rehearsed, by the loss of ER-ACE (Caccia et al., ICLR
+2022), and its answer without the task is one more factor beside those of streams and heads: it errs on other images
+than they do.
 
 each step   L(B, classes of the task) + L(M, all classes seen)
             B a batch of the task, M a rehearsal batch of all tasks, L(., C) cross-entropy with the softmax over C
+
+Where M is generated, all of it is, images of the task that is being learnt too, as for the task classifier: real and
+generated images never compete, so nothing is to be gained by telling them apart.
 
 With the task given it has no say, so nothing that is promised depends on it.
 """
@@ -87,7 +90,7 @@ class Accompanied(Method):
     """
 
     rehearsed: ClassVar[bool] = False
-    """Whether the companion is rehearsed, from a memory of real images: then it answers without the task."""
+    """Whether the companion is rehearsed, from a memory: then it answers without the task."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -121,3 +124,14 @@ class Accompanied(Method):
 def beside(evidence: Tensor, logits: Tensor) -> Tensor:
     """log p(y|x) of all classes seen, (B, classes), from what streams say and the ``logits`` of a companion."""
     return (evidence + F.log_softmax(logits, 1)).log_softmax(1)
+
+
+def among_all(logits: Tensor, y: Tensor, task: Tensor, sizes: list[int]) -> Tensor:
+    """Mean of -log p(y|x), the softmax over all classes seen, for ``logits`` (B, classes) of images of ``task`` (B,).
+
+    Of an image that has no name (``y`` -1), -log p(task|x): the sum over the classes of its task.
+    """
+    of_task = torch.repeat_interleave(torch.tensor(sizes, device=y.device))  # (classes,)
+    within = torch.cat([torch.arange(size, device=y.device) for size in sizes])
+    right = (of_task == task[:, None]) & ((within == y[:, None]) | (y < 0)[:, None])  # (B, classes)
+    return -F.log_softmax(logits, 1).masked_fill(~right, float("-inf")).logsumexp(1).mean()

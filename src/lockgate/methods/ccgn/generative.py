@@ -12,6 +12,8 @@ from lockgate.methods.ccgn.options import GenerativeOptions
 class CCGNGenerative(ClassIncremental):
     """Keeps one generator per task."""
 
+    version: ClassVar[int] = 8
+    """8: the companion is rehearsed from generators, too. Before that, those of ClassIncremental."""
     Options: ClassVar[type[Any]] = GenerativeOptions
     options: GenerativeOptions
     memory: GenerativeMemory

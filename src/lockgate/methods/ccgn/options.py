@@ -55,8 +55,8 @@ class CCGNOptions:
     companion: float = option(
         0.0,
         "Width, as a share of the network's, of a plain network that learns beside the streams: from the second task "
-        "on a stream begins as it stands then. Where real images are stored it is rehearsed, and answers beside the "
-        "streams when no task is given. 0 (paper): none. A network that was brought along has none.",
+        "on a stream begins as it stands then. Where there is a memory it is rehearsed, and answers beside the streams "
+        "when no task is given. 0 (paper): none. A network that was brought along has none.",
         ge=0,
         le=1,
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lockgate.memory.base import Memory
 from lockgate.methods.ccgn.streams import Streams
-from lockgate.methods.ccgn.targets import class_targets
+from lockgate.methods.ccgn.targets import class_targets, named
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.training.augment import augment
 from lockgate.training.phase import eval_batch
@@ -26,10 +26,10 @@ class Pool(NamedTuple):
     """Images to rehearse on, with what past streams make of them."""
 
     x: Tensor  # (N, C, H, W) uint8, ordered by task
-    y: Tensor  # (N,) int64, label within its task; -1: generated, it has none
+    y: Tensor  # (N,) int64, label within its task; -1: generated, and not named yet
     task: Tensor  # (N,) int64
     target: Tensor  # (N,) int64, output of the task classifier; -1: not known yet
-    nameless: bool  # whether some targets are not known yet
+    nameless: bool  # whether some images are not named yet
     past: Tensor  # (N, P), features of past streams at the channels they can open
     starts: Tensor  # (tasks,), the first image of each task
     sizes: Tensor  # (tasks,), images of each task
@@ -38,7 +38,7 @@ class Pool(NamedTuple):
     def of(cls, x: Tensor, drawn: Examples, target: Tensor, past: Tensor, tasks: int) -> Pool:
         """Of the images ``drawn``, as they are to be seen (``x``), on the device of ``past``."""
         sizes = torch.bincount(drawn.task, minlength=tasks)
-        nameless = bool((target < 0).any())
+        nameless = bool((drawn.y < 0).any())
         x, y, task, target = (part.to(past.device) for part in (x, drawn.y, drawn.task, target))
         return cls(x, y, task, target, nameless, past, sizes.cumsum(0) - sizes, sizes)
 
@@ -92,11 +92,13 @@ class Rehearsal:
             x, examples = self.draw(wanted, generator(self.seed, epoch))
         else:
             x = examples.x
-        device = self.network.input.mean.device
+        device, options = self.network.input.mean.device, self.network.options
         # Past streams are always in evaluation mode; in full precision too, as when they are tested.
         with torch.autocast(device.type, enabled=False):
+            if options.companion and options.seal:  # without the seal names could change before a run is resumed
+                examples = Examples(examples.x, named(self.network, examples, self.tasks - 1), examples.task)
             target = self.targets(examples, self.tasks - 1)
-            batches = torch.split(x, eval_batch(x.shape)) if self.network.options.seal else ()
+            batches = torch.split(x, eval_batch(x.shape)) if options.seal else ()
             parts = [self.streams.past(part.to(device)) for part in batches]
         past = torch.cat(parts) if parts else torch.empty(0, device=device)
         return Pool.of(x, examples, target, past, self.tasks)

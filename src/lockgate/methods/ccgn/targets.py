@@ -1,4 +1,4 @@
-"""What the task classifier is to answer for an image: its task (the paper), or its class among all seen."""
+"""What is to be answered for an image that is rehearsed: its task (the paper), or its class among all seen."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from lockgate.types import Examples
 
 
 def class_targets(network: MultiHeadNetwork, examples: Examples, known: int) -> Tensor:
-    """The class of each image among all seen, (N,); -1 where it is not known yet.
+    """The class of each image among all seen, (N,); -1 where it is not known yet."""
+    y = named(network, examples, known)
+    return torch.where(y < 0, y, y + first_classes(network).to(y.device)[examples.task])
 
-    Generated images have no classes. Past tasks tell those of their own: nothing could do it better, and with the seal
-    the answer never changes. The newest will, step by step, while it learns them. ``known``: how many tasks are learnt.
+
+def named(network: MultiHeadNetwork, examples: Examples, known: int) -> Tensor:
+    """The label of each image within its task, (N,); -1 where it is not known yet.
+
+    Generated images have none. Past tasks tell those of their own: nothing could do it better, and with the seal the
+    answer never changes. The newest will, step by step, while it learns them. ``known``: how many tasks are learnt.
     """
     y = examples.y.clone()
     for task in range(known):
@@ -22,7 +28,7 @@ def class_targets(network: MultiHeadNetwork, examples: Examples, known: int) -> 
         for part in torch.split(rows, eval_batch(network.image_shape)) if len(rows) else ():  # not of no image at all
             images = examples.batch(part).x.to(network.input.mean.device)
             y[part] = network.logits(images, task).argmax(1).to(y.device)
-    return torch.where(y < 0, y, y + first_classes(network).to(y.device)[examples.task])
+    return y
 
 
 def first_classes(network: MultiHeadNetwork) -> Tensor:

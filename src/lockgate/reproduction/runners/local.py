@@ -57,7 +57,7 @@ def run_jobs(jobs: Sequence[Job], at_once: int, log: Callable[[str], None]) -> l
 def start(job: Job, at_once: int) -> subprocess.Popen[bytes]:
     """A process that runs the job from its beginning, or from where it was left."""
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    threads = max(1, (os.cpu_count() or 1) // at_once)
+    threads = max(1, cores() // at_once)
     if (job.folder / "config.yaml").is_file():
         words = ["resume", str(job.folder)]
     else:
@@ -67,6 +67,12 @@ def start(job: Job, at_once: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "lockgate.cli.main", *words], stdout=log, stderr=log, env=environment
         )
+
+
+def cores() -> int:
+    """Of this machine, those that this process may use (`taskset`, a container): more threads would only spin."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def log_of(job: Job) -> Path:
