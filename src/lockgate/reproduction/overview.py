@@ -1,4 +1,4 @@
-"""The small table of the README: methods on digits and MNIST, with and without the task, from the tables' results.
+"""The small table of the README: methods on digits, MNIST and Fashion-MNIST, with and without the task, from results.
 
 It has the columns in which ours was run, so that there is something to compare, and the rows of which any of them was
 run; all else is in REPRODUCTION.md. It stands between two marks, and whatever stands there is replaced.
@@ -24,6 +24,7 @@ COLUMNS = {
     f"digits, not given, C = {DIGITS.stored}": ("digits", DIGITS.not_given, WITHOUT[0]),
     "MNIST, task given": ("task-incremental", "mnist", AVERAGE),
     "MNIST, not given, C = 500": ("episodic", "mnist", "C = 500"),
+    "Fashion-MNIST, task given": ("fashion", FASHION.given, WITH[0]),
     f"Fashion-MNIST, not given, C = {FASHION.stored}": ("fashion", FASHION.not_given, WITHOUT[0]),
 }
 """Where the numbers of each column are: table, group, column."""
