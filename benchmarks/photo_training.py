@@ -1,6 +1,6 @@
 """What training adds on photos: streams of a pretrained network; beside them a copy of the whole network fine-tuned for
 each task (which cannot answer without it), one network fine-tuned in sequence, one from scratch. And what gates in the
-last quarter of the layers save and cost: streams that are told the task, with gates (``gates``) and without (``rows``).
+last eighth of the layers save and cost: streams that are told the task, with gates (``gates``) and without (``rows``).
 
     python benchmarks/photo_training.py DATA [--sets trashnet6] [--rows streams scratch] [--orders 0 1 2] [--held-out]
                                              [--size 128] [--epochs 8]
@@ -31,6 +31,7 @@ SIZE, EPOCHS = 128, 8
 TRAINED = ("streams", "copies", "rows", "gates", "sequence")
 """Rows that train given weights."""
 
+OWN = {"private": 0.5, "private_depth": 0.125}
 STREAMS = {"options": {"inference": "joint", "targets": "class", "rehearsal": 8, "buffer": 500}}
 LITE0 = {"backbone": "efficientnet_lite0", "optim": {"batch_size": 16, "lr": 0.001, "selection": "last"}}
 WHOLE = {**LITE0, "augment": {"random_flip": True}}
@@ -41,7 +42,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "method": "ccgn-episodic",
         **LITE0,
         **STREAMS,
-        "model": {"private": 0.25, "private_depth": 0.25},
+        "model": OWN,
         "runtime": {"feature_cache": "runs/photos/prefix"},
     },
     "copies": {
@@ -49,8 +50,8 @@ ROWS: dict[str, dict[str, Any]] = {
         **WHOLE,
         "model": {"private": 1.0, "private_depth": 1.0},
     },
-    "rows": GATED | {"model": {"private": 0.25, "private_depth": 0.25}},
-    "gates": GATED | {"model": {"private": 0.25, "private_depth": 0.25, "gates": True}},
+    "rows": GATED | {"model": OWN},
+    "gates": GATED | {"model": {**OWN, "gates": True}},
     "sequence": {"method": "finetune", **WHOLE},
     "scratch": {"preset": "short", "method": "ccgn-episodic", "backbone": "simple_cnn", "data": {"image_size": 32}},
 }

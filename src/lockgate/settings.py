@@ -143,16 +143,34 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+def _problems(node: Any, name: str = "", around: tuple[Any, ...] = ()) -> list[str]:
+    """What YAML allows and no setting means: a key twice, of which the last would count; a group inside itself."""
+    if any(node is outer for outer in around):
+        return [f"Got {name.rstrip('.')!r} inside itself; write out what it holds."]
+    found, seen = [], set()
+    for key, value in node.value if getattr(node, "id", "") == "mapping" else ():
+        full = f"{name}{key.value}"
+        found += [f"Got {full!r} twice; leave one of them out."] if full in seen else []
+        seen.add(full)
+        found += _problems(value, f"{full}.", (*around, node))
+    return found
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping a YAML file holds."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML was built with it: ten times as fast
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), loader)
+        reader = loader(path.read_text(encoding="utf-8"))
+        node = reader.get_single_node()
+        values = None if node is None else reader.construct_document(node)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError([f"Cannot read {path}: {' '.join(str(error).split())}"]) from error
     if not isinstance(values, dict):
         got = "an empty file" if values is None else type(values).__name__
         raise ConfigError([f"{path} must hold 'key: value' lines. Got {got} instead."])
+    problems = _problems(node)
+    if problems:
+        raise ConfigError([f"{path} must hold each key once. {problem}" for problem in problems])
     return values

@@ -6,6 +6,7 @@ The table is data: tests/cli/bad_inputs.txt.
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import shutil
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import bad_places
+from tests.support.folders import write
 
 Command = Callable[..., tuple[int, str, str]]
 LINES = (Path(__file__).parent / "bad_inputs.txt").read_text().splitlines()
@@ -41,6 +43,20 @@ def test_a_bad_input_is_answered(
     assert "Traceback" not in err
     assert not Path(places["NEW"]).exists(), "nothing was begun"
     assert not out or typed.startswith("learn"), "results are of what was done"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no devices and pipes among files")
+def test_pipes_and_devices_are_no_images(command: Command, places: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path / "boats", {"ferry": 4, "tug": 4})
+    os.mkfifo(tmp_path / "boats" / "tug" / "x.png")  # nobody writes to it: to read it would be to wait for ever
+    code, _, err = command("learn", tmp_path / "model", tmp_path / "boats")
+    assert code == 1
+    assert "is a pipe or a device; wanted images only. Move it elsewhere." in err
+    for device in ("/dev/null", "/dev/zero"):
+        code, _, err = command("predict", places["MODEL"], device)
+        assert code == 1
+        assert f"Cannot read the image {device}" in err
+        assert "is not empty and not a model" in command("learn", device, places["PETS"])[2]
 
 
 def test_nothing_was_changed(command: Command, places: dict[str, str], tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ def _files(root: Path) -> dict[str, str]:
         "YAML_EMPTY": ("nothing.yaml", b""),
         "YAML_KEY": ("key.yaml", b"methood: er\n"),
         "YAML_PRESET": ("preset.yaml", b"preset: shorts\n"),
+        "YAML_TWICE": ("twice.yaml", b"method: ccgn\noptim:\n  lr: 1\n  lr: 2\nmethod: er\n"),
+        "YAML_LOOP": ("loop.yaml", b"optim: &a\n  lr: *a\n"),
         "YAML_BYTES": ("bytes.yaml", b"\xff\xfe"),
     }
     for name, content in contents.values():

@@ -21,7 +21,8 @@ def describe(
 ) -> list[str]:
     """The choices in words. ``start``: of a new model, what it starts from; None: of a later task."""
     closed_form = METHODS[schedule.method].closed_form
-    lines = [f"task {name!r}: {sum(counts)} images of {len(classes)} classes ({_some(classes)})"]
+    known = f"{len(classes)} class{'es' * (len(classes) > 1)} ({_some(classes)})"
+    lines = [f"task {name!r}: {sum(counts)} images of {known}"]
     if start is not None:
         lines += _of_the_model(schedule, start, closed_form)
     gan = schedule.options.get("gan", {}).get("iterations")

@@ -64,6 +64,9 @@ class ModelFolder(RunFolder):
         made = not self.path.exists()
         if not made and not self.config.exists() and not empty(self.path):
             raise RunFolderError(f"{self.path} is not empty and not a model; choose another place for the model.")
+        outer = next((path for path in self.path.absolute().parents if is_model(path)), None)
+        if outer is not None and not self.config.exists():
+            raise RunFolderError(f"{self.path} is inside the model {outer}; choose another place for the model.")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:

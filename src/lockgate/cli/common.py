@@ -9,6 +9,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 Call = Callable[[argparse.Namespace], int]
@@ -76,6 +77,20 @@ def number(least: float, most: float, open_below: bool = False) -> Callable[[str
         return value
 
     return read
+
+
+def place(text: str) -> Path:
+    """Reads a path. An empty one, as of a variable that is not set, would be the folder one is in."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a path. Got '' instead.")
+    return Path(text)
+
+
+def address(text: str) -> str:
+    """Reads an address to listen on. An empty one would be every address of this machine."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"must be an address, or 0.0.0.0 for all of them. Got {text!r} instead.")
+    return text
 
 
 def show(parsed: argparse.Namespace, found: Any, text: str | Callable[[], str]) -> None:

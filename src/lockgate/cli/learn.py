@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from lockgate.cli import flags
-from lockgate.cli.common import add_command, log, number, show, whole
+from lockgate.cli.common import add_command, log, number, place, show, whole
 from lockgate.errors import ConfigError, LockgateError
 
 
@@ -27,8 +26,8 @@ def add(commands: Any) -> None:
         ],
         description=_learn.__doc__,
     )
-    learn.add_argument("model", type=Path, help="model; the first task makes it")
-    learn.add_argument("folder", type=Path, nargs="+", help="a task: one sub-folder of images per class")
+    learn.add_argument("model", type=place, help="model; the first task makes it")
+    learn.add_argument("folder", type=place, nargs="+", help="a task: one sub-folder of images per class")
     learn.add_argument("--name", help="name of the task (default: the folder's)")
     learn.add_argument(
         "--probes",
@@ -55,7 +54,7 @@ def add(commands: Any) -> None:
         ["lockgate undo model", "lockgate undo model --yes"],
         description=_undo.__doc__,
     )
-    undo.add_argument("model", type=Path, help="model")
+    undo.add_argument("model", type=place, help="model")
     undo.add_argument("--yes", action="store_true", help="do not ask")
 
 

@@ -6,10 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from lockgate.cli.common import add_command, log, show, watched, whole
+from lockgate.cli.common import add_command, address, log, place, show, watched, whole
 from lockgate.errors import DataError
 
 
@@ -34,13 +33,13 @@ def _add_predict(commands: Any) -> None:
         ],
         description=_predict.__doc__,
     )
-    predict.add_argument("model", type=Path, help="model, or run folder")
-    predict.add_argument("images", type=Path, nargs="+", help="image files, folders of them, or - (standard input)")
+    predict.add_argument("model", type=place, help="model, or run folder")
+    predict.add_argument("images", type=place, nargs="+", help="image files, folders of them, or - (standard input)")
     predict.add_argument("--task", help="the task the images belong to (default: the model finds it)")
     predict.add_argument("--top", type=whole(1), default=1, metavar="K", help="answers for each image (default: 1)")
     predict.add_argument(
         "--batch",
-        type=whole(1),
+        type=whole(1, 1_000_000),
         metavar="N",
         help="images read and answered at a time (default: 512; of files in folders more and more, up to 4096)",
     )
@@ -57,7 +56,7 @@ def _add_inspect(commands: Any) -> None:
         "show what a model knows and what it is made of",
         ["lockgate inspect model", "lockgate inspect model --json"],
     )
-    inspect.add_argument("model", type=Path, help="model")
+    inspect.add_argument("model", type=place, help="model")
 
 
 def _add_serve(commands: Any) -> None:
@@ -75,8 +74,10 @@ def _add_serve(commands: Any) -> None:
         description=_serve.__doc__,
         results=False,
     )
-    serve.add_argument("model", type=Path, help="model, or run folder")
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    serve.add_argument("model", type=place, help="model, or run folder")
+    serve.add_argument(
+        "--host", type=address, default="127.0.0.1", help="address to listen on (default: of this machine)"
+    )
     serve.add_argument(
         "--port", type=whole(0, 65535), default=8000, help="port to listen on (default: 8000; 0: any free one)"
     )
@@ -85,7 +86,7 @@ def _add_serve(commands: Any) -> None:
     )
     serve.add_argument(
         "--token-file",
-        type=Path,
+        type=place,
         metavar="FILE",
         help="answer only those who send the token in this file (or in LOCKGATE_TOKEN): Authorization: Bearer TOKEN",
     )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from lockgate.cli.common import add_command, log, show, whole
+from lockgate.cli.common import add_command, log, place, show, whole
 from lockgate.config import Precision
 from lockgate.errors import ConfigError, RunFolderError
 
@@ -30,10 +30,10 @@ def add(commands: Any) -> None:
     )
     again.add_argument("--jobs", type=whole(), default=1, help="runs at a time")
     again.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
-    again.add_argument("--root", type=Path, default=Path("runs/reproduction"), help="folder of runs and results")
-    again.add_argument("--results", type=Path, help="folder to keep results apart from their runs, and to find them in")
+    again.add_argument("--root", type=place, default=Path("runs/reproduction"), help="folder of runs and results")
+    again.add_argument("--results", type=place, help="folder to keep results apart from runs, and to find them in")
     again.add_argument("--precision", choices=get_args(Precision), default="32-true", help="of new runs")
-    again.add_argument("--readme", type=Path, metavar="FILE", help="with `all`: the overview goes between FILE's marks")
+    again.add_argument("--readme", type=place, metavar="FILE", help="with `all`: the overview goes between its marks")
     again.add_argument("--no-run", action="store_true", help="run nothing: write from what is finished")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lockgate.cli import flags
-from lockgate.cli.common import add_command, show
+from lockgate.cli.common import add_command, place, show
 
 if TYPE_CHECKING:
     from lockgate.config import Experiment
@@ -30,7 +30,7 @@ def _add_run(commands: Any) -> None:
     ]
     run = add_command(commands, "run", _run, "learn a sequence of tasks", examples, description=_run.__doc__)
     run.add_argument("preset", nargs="?", default="short", help="a preset (`lockgate list presets`) or a .yaml file")
-    run.add_argument("--out", type=Path, help="run folder to make (default: runs/METHOD-DATASET-seedN)")
+    run.add_argument("--out", type=place, help="run folder to make (default: runs/METHOD-DATASET-seedN)")
     run.add_argument("--print_config", action="store_true", help="print the full configuration as YAML and stop")
     flags.add(run)
 
@@ -38,39 +38,39 @@ def _add_run(commands: Any) -> None:
 def _add_resume(commands: Any) -> None:
     examples = ["lockgate resume runs/ccgn-digits-seed0", "lockgate resume runs/ccgn-digits-seed0 --previous"]
     resume = add_command(commands, "resume", _resume, "continue a run that was stopped or killed", examples)
-    resume.add_argument("run", type=Path, help="run folder")
+    resume.add_argument("run", type=place, help="run folder")
     resume.add_argument("--previous", action="store_true", help="start from the checkpoint before the newest")
 
 
 def _add_evaluate(commands: Any) -> None:
     examples = ["lockgate evaluate runs/ccgn-digits-seed0"]
     evaluate = add_command(commands, "evaluate", _evaluate, "test a run's model on all its tasks", examples)
-    evaluate.add_argument("run", type=Path, help="run folder")
+    evaluate.add_argument("run", type=place, help="run folder")
 
 
 def _add_audit(commands: Any) -> None:
     examples = ["lockgate audit model", "lockgate audit runs/ccgn-digits-seed0 --json"]
     audit = add_command(commands, "audit", _audit, "prove that past answers have not changed by a bit", examples)
-    audit.add_argument("run", type=Path, help="run folder, or model")
+    audit.add_argument("run", type=place, help="run folder, or model")
 
 
 def _add_export(commands: Any) -> None:
     examples = ["lockgate export model", "lockgate export model --task pets --format torch --out pets.pt2"]
     summary = "write a network as ONNX or torch.export, checked on its test images"
     export = add_command(commands, "export", _export, summary, examples)
-    export.add_argument("run", type=Path, help="run folder, or model")
+    export.add_argument("run", type=place, help="run folder, or model")
     which = export.add_mutually_exclusive_group()
     which.add_argument("--task", help="the network of this task: its name, or its number counted from 0")
     which.add_argument("--all", action="store_true", help="the network that finds the task by itself (default)")
     export.add_argument("--format", choices=("onnx", "torch"), default="onnx")
-    export.add_argument("--out", type=Path, help="file to write (default: RUN/all.onnx or RUN/taskN.onnx)")
+    export.add_argument("--out", type=place, help="file to write (default: RUN/all.onnx or RUN/taskN.onnx)")
 
 
 def _add_report(commands: Any) -> None:
     examples = ["lockgate report runs/ccgn-digits-seed0", "lockgate report runs/a runs/b --out both.html"]
     report = add_command(commands, "report", _report, "write the HTML page of a run, or of several", examples)
-    report.add_argument("run", type=Path, nargs="+", help="run folder")
-    report.add_argument("--out", type=Path, help="file to write (default: in the run, or beside the first)")
+    report.add_argument("run", type=place, nargs="+", help="run folder")
+    report.add_argument("--out", type=place, help="file to write (default: in the run, or beside the first)")
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lockgate.cli import flags
-from lockgate.cli.common import add_command, log, show, whole
+from lockgate.cli.common import add_command, log, place, show, whole
 from lockgate.errors import ConfigError, RunFolderError
 
 OURS = {
@@ -52,12 +52,12 @@ def add(commands: Any) -> None:
         metavar="X",
         help="training images of each class to use (--scenario.per_class)",
     )
-    select.add_argument("--space", type=Path, help="YAML file of what may be chosen (default: the method's own)")
+    select.add_argument("--space", type=place, help="YAML file of what may be chosen (default: the method's own)")
     select.add_argument("--schedule", choices=("short", "paper", "printed"), default="short", help="the preset to vary")
     select.add_argument("--search-seed", type=whole(), default=0, help="seed of the random search")
     select.add_argument("--jobs", type=whole(), default=1, help="runs at a time")
     select.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, or `local`")
-    select.add_argument("--out", type=Path, default=Path("runs/select"), help="folder of runs and of what is chosen")
+    select.add_argument("--out", type=place, default=Path("runs/select"), help="folder of runs and of what is chosen")
     select.add_argument("--keep-models", action="store_true", help="keep the checkpoints of finished runs")
     flags.add(select)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -178,11 +179,22 @@ def image_files(folder: Path) -> list[Path]:
         raise DataError(f"The class folder {folder} does not exist. Create it and put the images of that class in it.")
     items = sorted(i for i in folder.iterdir() if not i.name.startswith(".") and i.name.lower() not in LITTER)
     for item in items:
-        if item.is_dir():
+        kind = _kind(item)
+        if stat.S_ISDIR(kind):
             raise DataError(f"{item} is a folder inside a class folder; wanted images only. Move its images up.")
+        if kind and not stat.S_ISREG(kind):  # to read a pipe would be to wait for ever
+            raise DataError(f"{item} is a pipe or a device; wanted images only. Move it elsewhere.")
     if not items:
         raise DataError(f"The class folder {folder} is empty. Put images in it, or remove the class.")
     return items
+
+
+def _kind(item: Path) -> int:
+    """What the system calls it; 0: of a link that leads nowhere is told when it is read."""
+    try:
+        return item.stat().st_mode
+    except OSError:
+        return 0
 
 
 def _progress(images: Iterator[Pixels | DataError], what: str, total: int) -> Iterable[Pixels | DataError]:

@@ -184,6 +184,28 @@ def test_bad_uploads_are_refused_politely(address: str, content: bytes, code: in
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "code", "message"),
+    [
+        ("GET", "/nothing", 404, "GET /nothing is not answered; wanted one of GET /, /model"),
+        ("GET", "/predict", 405, "GET /predict is not answered; wanted POST there."),
+        ("DELETE", "/model", 405, "DELETE /model is not answered; wanted GET there."),
+        ("POST", "/predict?top=x", 422, "'top': input should be a valid integer"),
+        ("POST", "/predict?top=-1", 422, "greater than or equal to 1. Got '-1' instead."),
+        ("POST", "/batch?top=101", 422, "less than or equal to 100. Got '101' instead."),
+        ("POST", "/predict?details=perhaps", 422, "Got 'perhaps' instead."),
+    ],
+)
+def test_every_refusal_is_a_sentence_in_the_same_place(
+    address: str, method: str, path: str, code: int, message: str
+) -> None:
+    """The framework's own refusals stood elsewhere, as `detail`, in words about its fields."""
+    response = httpx.request(method, f"{address}{path}", content=b"x")
+    assert response.status_code == code
+    assert message in response.json()["error"]
+    assert code != 405 or response.headers["Allow"] in ("GET", "POST")
+
+
+@pytest.mark.parametrize(
     "path", ["/../model.yaml", "/%2e%2e/%2e%2e/etc/passwd", "//etc/passwd", "/model.yaml", "/docs"]
 )
 def test_no_file_is_reachable(address: str, path: str) -> None:

@@ -143,6 +143,17 @@ def test_a_bad_token_file_is_refused(tmp_path: Path, text: str | None, message: 
         read_token(tmp_path / "token")
 
 
+@pytest.mark.parametrize("text", ["", "  ", "ä", "a\nb"])
+def test_a_token_that_got_lost_on_its_way_opens_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("LOCKGATE_TOKEN", text)
+    with pytest.raises(LockgateError, match=r"LOCKGATE_TOKEN holds no token.* Set LOCKGATE_TOKEN to it, or unset it"):
+        read_token(None)
+    monkeypatch.setenv("LOCKGATE_TOKEN", " open sesame\n")
+    assert read_token(None) == "open sesame"
+    monkeypatch.delenv("LOCKGATE_TOKEN")
+    assert read_token(None) is None
+
+
 def test_a_full_queue_answers_503_and_loses_nobody(folder: Path) -> None:  # noqa: F811
     expected = open_trained(folder / "model").ask(torch.from_numpy(images("cat", 1, 7)[0])[None, None])[0][0].name
 

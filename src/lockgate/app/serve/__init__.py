@@ -47,22 +47,27 @@ def serve(
     )
     with _listening(host, port) as listening, contextlib.suppress(KeyboardInterrupt):  # the way to stop it
         name = f"[{host}]" if ":" in host else host
-        guarded = ", to those who know the token" if token else ""
+        reach = "" if host in local else ", to everybody who can reach this machine (--token-file keeps others out)"
+        guarded = ", to those who know the token" if token else reach
         say(f"http://{name}:{listening.getsockname()[1]} answers for {path}{guarded}; Ctrl-C stops it")
         uvicorn.Server(config).run(sockets=[listening])
     say(f"{path} is no longer served; everything that was asked has been answered")
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token from a file, else from the environment; None: nobody needs one."""
-    if file is None:
-        return os.environ.get(TOKEN) or None
+    """The token from a file, else from the environment; None: nobody needs one.
+
+    A variable that is there and empty is a secret that got lost on its way: nobody meant to answer everybody.
+    """
+    if file is None and TOKEN not in os.environ:
+        return None
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        token = (os.environ[TOKEN] if file is None else file.read_text(encoding="utf-8")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise LockgateError(f"Cannot read the token in {file}: {error}. Write it there as one line of text.") from error
     if not token or not token.isascii() or not token.isprintable():
-        raise LockgateError(f"{file} holds no token; wanted one line of printable ASCII. Write it there.")
+        remedy = f"Set {TOKEN} to it, or unset it" if file is None else "Write it there"
+        raise LockgateError(f"{file or TOKEN} holds no token; wanted one line of printable ASCII. {remedy}.")
     return token
 
 

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from lockgate.app.serve.metrics import Metrics
@@ -38,6 +40,7 @@ QUEUE = 256
 OPEN_ROUTES = ("/", "/health")
 """What needs no token: the page holds nothing of the model, and asks for one."""
 CODES: dict[type[LockgateError], int] = {DataError: 415, UnknownNameError: 404, TooLarge: 413, Busy: 503}
+ROUTES = "GET /, /model, /health, /metrics; POST /predict, /batch"
 Top = Annotated[int, Query(ge=1, le=100)]
 
 
@@ -169,6 +172,18 @@ def _add_rules(app: FastAPI, service: Service, token: str | None) -> None:
     def refuse(request: Request, error: LockgateError) -> JSONResponse:
         headers = {"Retry-After": "1"} if isinstance(error, Busy) else None
         return JSONResponse({"error": str(error)}, CODES.get(type(error), 500), headers)
+
+    @app.exception_handler(RequestValidationError)
+    def wrong(request: Request, error: RequestValidationError) -> JSONResponse:
+        found = [(str(e["loc"][-1]), e["msg"], str(e["input"])) for e in error.errors()]
+        told = [f"{name!r}: {said[0].lower()}{said[1:]}. Got {given!r} instead." for name, said, given in found]
+        return JSONResponse({"error": " ".join(told)}, 422)
+
+    @app.exception_handler(HTTPException)
+    def nothing(request: Request, error: HTTPException) -> JSONResponse:
+        asked, wanted = f"{request.method} {request.url.path}", (error.headers or {}).get("Allow")
+        remedy = f"wanted {wanted} there" if wanted else f"wanted one of {ROUTES}"
+        return JSONResponse({"error": f"{asked} is not answered; {remedy}."}, error.status_code, error.headers)
 
     @app.middleware("http")
     async def plain(request: Request, call_next: Any) -> Any:
