@@ -25,8 +25,8 @@ testing. Settings were chosen on held-out images where a preset names its source
 are for reporting. Runs in another precision than fp32 say so beside their epochs. Do not edit: written by `{command}`.
 
 *Ours, as printed* is the paper to the letter (the preset `printed`). *Lockgate* is our own recipe, which rehearses
-classes where the paper rehearses tasks and adds what docs/deviations.md lists: it stands beside, and no verdict is of
-it. Baselines have the same width, epochs, batch, augmentation and GANs as it has; nothing grows.
+classes where the paper rehearses tasks and adds what [deviations](docs/deviations.md) lists: it stands beside, and no
+verdict is of it. Baselines have the same width, epochs, batch, augmentation and GANs as it has; nothing grows.
 {schedule}
 *Reproduced*: every number that was run (averages, where a table has them) is within a point of the paper's, ours as
 little above it as a baseline's (costs: at most 1.2 times, and never above the dense network's); and methods that the
