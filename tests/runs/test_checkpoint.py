@@ -162,6 +162,14 @@ def test_a_truncated_file_is_named(whole: Checkpoint, name: str, length: int) ->
         whole.manifest()
 
 
+def test_a_manifest_as_it_was_written_before_is_read(whole: Checkpoint, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(whole.path, tmp_path / "000001-fit"))
+    text = (copy / "manifest.json").read_text()
+    (copy / "manifest.json").write_text(json.dumps(json.loads(text), indent=1))
+    assert (copy / "manifest.json").read_text() != text
+    assert Checkpoint(copy).manifest() == whole.manifest()
+
+
 @pytest.mark.parametrize("name", ["manifest.json", "learner.safetensors", "optimiser.pt"])
 def test_a_missing_file_is_named(whole: Checkpoint, tmp_path: Path, name: str) -> None:
     copy = Checkpoint(Path(shutil.copytree(whole.path, tmp_path / "000001-fit")))
