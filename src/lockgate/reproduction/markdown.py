@@ -38,12 +38,12 @@ the paper is *beyond the paper*.
 
 SHORT = """
 The `short` schedule trains a few epochs a task on CPUs where the paper trains hundreds on GPUs: its numbers are not
-meant to equal the paper's. *Ours, as printed* has a tenth of the paper's epochs (digits and Fashion-MNIST: a
-quarter), its patience uncut, and the GANs of the other rows. Its gates close by so much a step, so that on so few of
-them a first task can fill the network ([how far](docs/deviations.md#as-printed-on-short-schedules)). ResNet-18 is 16 filters wide at its first layer (the
-paper: 64); GANs have a quarter of the supplement's width. Settings of SimpleCNN were chosen on held-out images
-(`lockgate select`), but for methods with generators; those and ResNet-18 have the recipe as it was written, which
-nobody chose by any results here.
+meant to equal the paper's. *Ours, as printed* has a tenth of the paper's epochs (digits and Fashion-MNIST: a quarter),
+its patience uncut, and the GANs of the other rows. Its gates close by so much a step, so that on so few of them a first
+task can fill the network ([how far](docs/deviations.md#as-printed-on-short-schedules)). ResNet-18 is 16 filters wide at
+its first layer (the paper: 64); GANs have a quarter of the supplement's width. Settings of SimpleCNN were chosen on
+held-out images (`lockgate select`), but for methods with generators; those and ResNet-18 have the recipe as it was
+written, which nobody chose by any results here.
 """
 
 KEPT = """
