@@ -112,6 +112,15 @@ def test_cost_is_the_worst_stage_s():
     )
 
 
+def test_a_cost_that_was_not_run_is_said_to_be_missing():
+    rows = [row("mnist", "backbone", T1=1.0), row("mnist", f"{OURS}, task given", T1=0.2)]
+    said = "**holds as far as run**: mnist, task given 0.20 of the dense cost at most"
+    assert verdict(COST, table("macs", *rows), OURS) == said, "not without the task"
+    rows += [row("mnist", f"{OURS}, no task given", T1=0.5), row("cifar10", "backbone", T1=None)]
+    assert verdict(COST, table("macs", *rows), OURS).startswith("**holds as far as run**"), "nor on other data"
+    assert verdict(COST, table("macs", *rows[:3]), OURS).startswith("**holds**")
+
+
 def test_pages_hold_all_claims_and_count_the_cells():
     result = table("task-incremental", row("mnist", OURS, (0.0,), avg=1.0), row("mnist", "HAT", avg=None))
     page = claims_table(list(result.values()))

@@ -161,17 +161,20 @@ def _images_beat_generators(result: Result, side: str) -> Iterator[Finding]:
 
 
 def _never_dearer_than_dense(result: Result, side: str) -> Iterator[Finding]:
-    for group in result.groups:
+    found: dict[str, list[float]] = {}
+    for group in (row.group for row in result.rows if row.name == DENSE):
         dense = _row(result, group, DENSE)
         for how in ("task given", "no task given"):
             row = _row(result, group, f"{side}, {how}")
-            shares = [
+            found[f"{group}, {how}"] = [
                 mine / whole
                 for column in result.columns(group)
                 if (mine := _mean(row, column)) is not None and (whole := _mean(dense, column))
             ]
-            if shares:
-                yield Finding(f"{group}, {how}", max(shares) <= 1, f"{max(shares):.2f} of the dense cost at most")
+    for what, shares in found.items():
+        if shares:
+            told = f"{max(shares):.2f} of the dense cost at most"
+            yield Finding(what, max(shares) <= 1, told, whole=all(found.values()))
 
 
 CLAIMS = (
