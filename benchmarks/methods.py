@@ -49,7 +49,7 @@ def second_task(method: str, steps: int) -> Callable[[], None]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    taught = [name for name, method in METHODS.items() if not method.closed_form]
+    taught = [name for name in METHODS if not METHODS[name].closed_form]
     parser.add_argument("methods", nargs="*", default=taught, metavar="METHOD")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
