@@ -45,18 +45,16 @@ def walk_tasks(experiment):
 def test_past_logits_are_bit_equal_after_every_later_task(method, backbone, optimiser):
     optim = {"optimiser": optimiser, "lr": 0.05 if optimiser == "sgd" else 3e-3}
     change, trained_later = largest_change(
-        tiny.experiment(
-            method, backbone, optim=optim, options={"open_bias": -0.5 if backbone == "mlp" else 0.0}, **FIVE
-        )
+        tiny.experiment(method, backbone, optim=optim, options={"open_bias": 0.0}, **FIVE)
     )
-    assert trained_later, "every filter was locked by the first task: the test would prove nothing"
+    assert trained_later, "all filters were locked by the first task, or none: the test would prove nothing"
     assert change == 0.0
 
 
 @pytest.mark.parametrize("backbone", ["simple_cnn", "resnet18"])
 def test_past_logits_are_bit_equal_where_tasks_anneal(backbone):
     change, trained_later = largest_change(tiny.experiment("ccgn-episodic", backbone, options=tiny.ANNEALING, **FIVE))
-    assert trained_later, "every filter was locked by the first task: the test would prove nothing"
+    assert trained_later, "all filters were locked by the first task, or none: the test would prove nothing"
     assert change == 0.0
 
 
