@@ -27,7 +27,7 @@ def read_weights(learner: CCGN) -> list[Weights | None]:
 def make_finder(learner: ClassIncremental) -> nn.Module:
     """What finds the task, from features (B, F) of all streams, what a read-out's layers score, and the heads' logits.
 
-    It answers log p(t|x), (B, tasks), and what that says about each class, (B, classes).
+    It answers log p(t|x), (B, tasks), what that says about each class, (B, classes), and whether it is unsure, (B,).
     """
     classifier = ByClassifier(learner)
     if learner.readout is None or not learner.readout.fitted:
@@ -50,10 +50,10 @@ class ByClassifier(nn.Module):
         self.outputs = list(classifier.outputs)  # its own: the learner may learn more
         self.sizes = [cast(nn.Linear, head).out_features for head in learner.heads]
 
-    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(t|x), and the same for each class of t."""
+    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log p(t|x), and the same for each class of t; nothing says how sure that is."""
         tasks = by_task(self.evidence(features), self.outputs)
-        return tasks, for_classes(tasks, self.sizes)
+        return tasks, for_classes(tasks, self.sizes), torch.ones_like(tasks[:, 0], dtype=torch.bool)
 
     def evidence(self, features: Tensor) -> Tensor:
         """What it gives for features (B, F), before it is a probability."""
@@ -64,14 +64,17 @@ class ByClassifier(nn.Module):
 class ByBoth(nn.Module):
     """Scores that all layers of all streams have added up, what the logits of all heads add, and Eq. 7 beside them."""
 
+    bar: Tensor
+
     def __init__(self, classifier: ByClassifier, readout: ReadOut) -> None:
         super().__init__()
         self.classifier, classes = classifier, sum(readout.outputs)
+        self.register_buffer("bar", readout.bar.clone())
         self.logits = linear(readout.weight[:, -classes:] / readout.temperature, readout.bias / readout.temperature)
 
-    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(t|x) and log p(y|x)."""
+    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log p(t|x) and log p(y|x), and where the read-out is unsure."""
         read = (cast(Tensor, scores) + self.logits(logits)).log_softmax(1)
         own = self.classifier
         classes = together(read, by_class(own.evidence(features), own.outputs, own.sizes))
-        return by_task(classes, own.sizes), classes
+        return by_task(classes, own.sizes), classes, read.amax(1) <= self.bar

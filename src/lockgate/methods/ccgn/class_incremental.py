@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lockgate.memory.base import Memory
 from lockgate.methods.base import Context
-from lockgate.methods.ccgn.companion import Companion, among_all, beside
+from lockgate.methods.ccgn.companion import Companion, among_all, asked
 from lockgate.methods.ccgn.gating import as_in_evaluation
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.options import ClassIncrementalOptions
@@ -53,7 +53,7 @@ class ClassIncremental(CCGN):
         self.inference: str = self.options.inference
         self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
-        self.readout = ReadOut() if self.options.readout == "ridge" else None
+        self.readout = ReadOut(self.options.unasked) if self.options.readout == "ridge" else None
         self._streams = Streams(self, self.task_classifier)
         self.rehearsal = Rehearsal(self, self._streams, self.memory)
         self.register_load_state_dict_post_hook(lambda module, _: module._streams.changed())  # type: ignore[no-untyped-call]
@@ -118,12 +118,13 @@ class ClassIncremental(CCGN):
         within, sizes = [part.log_softmax(1) for part in logits], [part.shape[1] for part in logits]  # log p(y|x,t)
         outputs = self._streams.classify(features)
         tasks = self.task_classifier.by_task(outputs)  # log p(t|x)
-        evidence = for_classes(tasks, sizes)
+        evidence, unsure = for_classes(tasks, sizes), torch.ones(len(x), dtype=torch.bool, device=tasks.device)
         if self.readout is not None and self.readout.fitted:
-            evidence = together(self.readout(inputs), self.task_classifier.by_class(outputs, sizes))  # log p(y|x)
-            tasks = by_task(evidence, sizes)
+            told = self.readout(inputs)
+            evidence = together(told, self.task_classifier.by_class(outputs, sizes))  # log p(y|x)
+            tasks, unsure = by_task(evidence, sizes), self.readout.unsure(told)
         if self.companion is not None and len(self.heads) > 1:
-            evidence = beside(evidence, self.companion(self.input(x)))
+            evidence = asked(self.companion, self.input(x), evidence, unsure)
             tasks = by_task(evidence, sizes)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(within)]
@@ -138,11 +139,17 @@ class ClassIncremental(CCGN):
 
     @property
     def finder_macs(self) -> list[tuple[int, int]]:
-        """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks; and as the paper counts."""
-        read = [] if self.readout is None else self.readout.macs  # not yet of a task that is being learnt
-        more = (0, 0) if self.companion is None else self.companion.macs(self.image_shape)
-        costs = [cost + sum(read[t : t + 1]) for t, cost in enumerate(self.task_classifier.macs)]
-        return [(cost + more[0], more[1]) if t else (cost, 0) for t, cost in enumerate(costs)]
+        """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks; and as the paper counts.
+
+        A companion counts as often as it was asked about the images that the read-out was judged by.
+        """
+        read, asks = ([], []) if self.readout is None else (self.readout.macs, self.readout.asks.tolist())
+        companion = (0, 0) if self.companion is None else self.companion.macs(self.image_shape)
+        found = []
+        for t, cost in enumerate(self.task_classifier.macs):  # read-out: not yet of a task that is being learnt
+            share = 0.0 if not t else asks[t] if t < len(asks) else 1.0
+            found.append((cost + sum(read[t : t + 1]) + round(share * companion[0]), round(share * companion[1])))
+        return found
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 

@@ -73,6 +73,14 @@ class ClassIncrementalOptions(CCGNOptions):
         "images, as many of each class).",
     )
     hidden: int = option(64, "Hidden units of the task classifier. Paper: 64.", ge=1)
+    unasked: float = option(
+        0.0,
+        "Where there are a read-out and a companion: the companion is not asked about images that the read-out is sure "
+        "of, so sure that of the stored images that it gets wrong when they are left out it is as sure of no more than "
+        "this share. 0: it is asked about all.",
+        ge=0,
+        lt=1,
+    )
     inference: Literal["argmax", "joint"] = option(
         "argmax",
         "Without a task: the most likely task's head (the paper); or the most likely class by both, log p(t|x) + "
