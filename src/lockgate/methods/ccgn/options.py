@@ -23,6 +23,11 @@ class CCGNOptions:
         ge=0,
         le=1,
     )
+    head_start: float = option(
+        0.0,
+        "Of the budget, how many tasks' parts the first may take besides its own: it finds no filters to reuse.",
+        ge=0,
+    )
     sparsity_warmup: int | Literal["loss"] = option(
         1,
         "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: not before a fifth of the epochs, "
