@@ -115,16 +115,16 @@ class AllTasks(nn.Module):
             pooled = torch.cat([features for features, _ in parts], dim=1)
             scores = None if parts[0][1] is None else torch.stack([cast(Tensor, part) for _, part in parts]).sum(0)
         logits = self.heads(self.sides.stack(pooled))  # (tasks, B, classes)
-        tasks, evidence, unsure = self.finder(pooled, scores, self.classes.unstack(logits))
+        tasks, told, unsure = self.finder(pooled, scores, self.classes.unstack(logits))
         if self.companion is not None:
-            evidence = asked(self.companion, x, evidence, unsure)
-            tasks = by_task(evidence, self.sizes)
+            told = asked(self.companion, x, told, unsure)
+            tasks = by_task(told, self.sizes)
         within = logits.log_softmax(2)
         each = torch.arange(len(self.streams), device=x.device)[:, None]
         other = tasks.argmax(1) != each  # (tasks, B)
         return {
             "argmax": self.classes.unstack(within.masked_fill(other[:, :, None], float("-inf"))),
-            "joint": (self.classes.unstack(within) + evidence).log_softmax(1),
+            "joint": told.log_softmax(1),
         }
 
     def _apart(self, x: Tensor) -> list[tuple[Tensor, Tensor | None]]:

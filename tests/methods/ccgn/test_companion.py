@@ -16,7 +16,6 @@ from lockgate.inference.compile import compile_learner
 from lockgate.layers.plain import PlainConv2d
 from lockgate.methods.base import Method
 from lockgate.methods.ccgn.companion import Companion, among_all, beside
-from lockgate.methods.ccgn.task_classifier import together
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.testing import walk
 from lockgate.types import Batch
@@ -40,13 +39,11 @@ def test_what_it_says_is_a_factor_of_the_answer_without_the_task(learnt):
     learner, scenario = learnt
     x = scenario.tasks[0].test.x
     with torch.no_grad():
-        features, logits, inputs = learner.inputs_of(learner.streams(x))
+        _, logits, inputs = learner.inputs_of(learner.streams(x))
         sizes = [part.shape[1] for part in logits]
-        classifier = learner.task_classifier.by_class(learner._streams.classify(features), sizes)
-        streams = together(learner.readout(inputs), classifier).exp()
+        streams = learner.readout(inputs).exp()
         companion = learner.companion(learner.input(x)).softmax(1)
-        heads = torch.cat([part.softmax(1) for part in logits], dim=1)
-        product = streams * companion * heads
+        product = streams * companion
         answers = learner.answers(x)
     torch.testing.assert_close(answers["joint"].exp(), product / product.sum(1, keepdim=True), rtol=1e-4, atol=1e-6)
     task = torch.stack([part.sum(1) for part in torch.split(streams * companion, sizes, dim=1)], dim=1).argmax(1)

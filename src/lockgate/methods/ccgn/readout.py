@@ -1,4 +1,4 @@
-"""A closed-form read-out of all streams, beside the paper's task classifier (Eq. 7).
+"""A closed-form read-out of all streams, in the place of the paper's task classifier (Eq. 7).
 
 The paper's classifier reads the pooled last layer of every stream, which is made to tell the classes of its own task
 apart and little else. What earlier layers know, and where in the image, is thrown away. Here every gated layer of every
