@@ -61,7 +61,7 @@ STEPS: dict[str, tuple[Change, ...]] = {
     "+ open_bias: gates start open": (("options", "open_bias"),),
     "+ gate_lr: gates learn faster": (("options", "gate_lr"),),
     "+ sparsity_warmup: gates close as the class loss falls": (("options", "sparsity_warmup"),),
-    "+ budget: prices instead of a coefficient": (("options", "budget"),),
+    "+ budget: prices instead of a coefficient, the first task with two parts": (("options", "budget"),),
     "+ random_translate: images are moved": (("augment", "random_translate"),),
     "+ random_affine: and turned, stretched, sheared": (("augment", "random_affine"),),
     "+ prune: what is silent is not computed": (("options", "prune"),),
@@ -75,8 +75,8 @@ STEPS: dict[str, tuple[Change, ...]] = {
         ("options", "rehearsal"),
     ),
     "+ read-out: all gated layers, in closed form, on held-out images": (("options", "readout"),),
-    "+ joint: read-out and head together": (("options", "inference"),),
-    "+ companion: a plain network beside the streams, and what they begin as": (("options", "companion"),),
+    "+ joint: the most likely class, not the head of the likeliest task": (("options", "inference"),),
+    "+ companion: what streams begin as, asked where the read-out is unsure": (("options", "companion"),),
 }
 
 
