@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lockgate.inference.asleep import awake, holding
 from lockgate.inference.compact import Compact, filled, rebuilt
 from lockgate.inference.cut import CompactStream
 from lockgate.layers.plain import Then
@@ -25,36 +26,66 @@ PAYS = 0.75
 """Filters are computed together only if they are fewer than this share of those of all streams."""
 
 
+class Member(NamedTuple):
+    """What one stream takes of the maps that are computed for all, for some images."""
+
+    gates: Tensor  # (B, 1, n) of 0 and 1, of the filters it takes
+    places: Tensor  # (n,), where they are among those of all
+    rows: Tensor | None  # (n,), which of its own they are; None: all
+    wanted: Tensor | None  # (B,), where a filter that it lacks was wanted
+
+
+Output = tuple[Tensor, Tensor | None]
+"""As of ``Compact``: the gated map, and where a filter that was left out was wanted."""
+
+
 class Common(nn.Module):
     """The filters that read the image, of all streams: for the images that ``reading`` was given, and no others."""
 
     def __init__(self, filters: Compact) -> None:
         super().__init__()
         self.filters = filters
-        self._now: tuple[Tensor, list[Tensor]] | None = None  # the images, and their maps, part by part
+        self.readers: list[FromCommon] = []
+        self._now: tuple[Tensor, dict[FromCommon, Output]] | None = None  # the images, and what is computed of them
 
     @contextmanager
     def reading(self, images: Tensor) -> Iterator[None]:
         """Inside, all streams read ``images`` (B, C, H, W)."""
-        self._now = (images, [])
+        self._now = (images, {})
         try:
             yield
         finally:
             self._now = None
 
-    def taken(self, x: Tensor, places: Tensor, then: Then) -> Tensor | None:
-        """The maps of some filters, (B, places, H, W); None: ``x`` are other images."""
+    def taken(self, reader: FromCommon, x: Tensor, then: Then) -> Output | None:
+        """What ``reader`` gives; None: ``x`` are other images."""
         now = self._now  # one look: another thread may begin meanwhile
         if now is None or now[0] is not x:
             return None
         if not now[1]:
-            now[1].extend(in_parts(self.filters, x, then))
-        most, channels, height, width = now[1][0].shape
-        some = x.new_empty(len(x) * height * width, len(places))
-        for part, out in zip(now[1], torch.split(some, most * height * width), strict=True):
-            flat = part.permute(0, 2, 3, 1).reshape(-1, channels)  # channels last, as they lie in memory
-            torch.index_select(flat, 1, places, out=out)
-        return some.reshape(len(x), height, width, len(places)).permute(0, 3, 1, 2)
+            now[1].update(self._read(x, then))
+        return now[1][reader]
+
+    def _read(self, x: Tensor, then: Then) -> dict[FromCommon, Output]:
+        """For all streams at once, part by part: a part's maps are still in the processor's caches for each of them."""
+        pooled = x.mean((2, 3))
+        members = [reader.member(pooled) for reader in self.readers]
+        maps: list[Tensor] = []  # of each member, (B * H * W, n): channels last
+        start = 0
+        for part in in_parts(self.filters, x, then):
+            count, channels, height, width = part.shape
+            flat, cells = part.permute(0, 2, 3, 1).reshape(-1, channels), height * width
+            maps = maps or [x.new_empty(len(x) * cells, len(member.places)) for member in members]
+            for whole, member in zip(maps, members, strict=True):
+                some = whole[start * cells : (start + count) * cells]
+                torch.index_select(flat, 1, member.places, out=some)
+                some.view(count, cells, -1).mul_(member.gates[start : start + count])
+            start += count
+        found: dict[FromCommon, Output] = {}
+        for reader, whole, member in zip(self.readers, maps, members, strict=True):
+            made = whole.reshape(len(x), height, width, -1).permute(0, 3, 1, 2)
+            found[reader] = (made if member.rows is None else holding(made, member.rows), member.wanted)
+        return found
 
 
 class FromCommon(nn.Module):
@@ -67,16 +98,21 @@ class FromCommon(nn.Module):
         self.own = own
         self.common = [common]  # not a part of this module: it is everybody's
         self.register_buffer("places", places)
+        common.readers.append(self)
 
-    def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, task: int, then: Then) -> Output:
         """As ``Compact``."""
+        found = None if torch.compiler.is_compiling() else self.common[0].taken(self, x, then)
+        return self.own.forward(x, task, then) if found is None else found
 
-        def maps(rows: Tensor | None) -> Tensor:
-            places = self.places if rows is None else self.places[rows]
-            h = None if torch.compiler.is_compiling() else self.common[0].taken(x, places, then)
-            return then(self.own.linear_map(x, rows)) if h is None else h
-
-        return self.own.gating(x, maps)
+    def member(self, pooled: Tensor) -> Member:
+        """What it takes of the maps of images of which ``pooled`` (B, C) are the means."""
+        assert self.own.gate is not None
+        opened, wanted = self.own.gate(pooled)
+        rows = awake(opened) if self.own.one_reads else None
+        if rows is None:
+            return Member(opened.to(pooled.dtype)[:, None], self.places, None, wanted)
+        return Member(opened.index_select(1, rows).to(pooled.dtype)[:, None], self.places[rows], rows, wanted)
 
 
 class InParts(nn.Module):
@@ -99,7 +135,7 @@ def in_parts(layer: Compact, x: Tensor, then: Then, rows: Tensor | None = None) 
     filters = layer.width if rows is None else len(rows)
     most = AT_ONCE // (4 * filters * x.shape[2] * x.shape[3])
     for part in torch.split(x, 1 << max(0, most.bit_length() - 1)):
-        yield then(layer.linear_map(part, rows))
+        yield layer.mapped(part, rows, then)
 
 
 def make_common(streams: Sequence[CompactStream]) -> Common | None:
