@@ -114,12 +114,18 @@ def read_image(path: Path | str, how: Preprocessing) -> Pixels:
     """One image file as (C, H, W)."""
     name = str(path)
     with _told_by_name(name):
-        with open(path, "rb", buffering=0) as file:
-            data = file.read(SMALL) or b""
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_BINARY", 0)
+        )  # Python's own file takes as long as the pixels
+        try:
+            data = os.read(handle, SMALL)
             plain = plain_png(data)
             if plain is not None:
                 return how.of_upright(plain)
-            data += io.BufferedReader(file).read(AT_ONCE - len(data))  # all: a raw read may return less than there is
+            with open(handle, "rb", closefd=False) as file:  # all: one call may read less than there is
+                data += file.read(AT_ONCE - len(data))
+        finally:
+            os.close(handle)
         with Image.open(io.BytesIO(data) if len(data) < AT_ONCE else path) as image:
             return _pixels(name, image, how)
 
