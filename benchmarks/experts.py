@@ -3,7 +3,7 @@
     python benchmarks/experts.py RUN [RUN ...]
 
 To choose by, runs are those of `--scenario.evaluate held_out` on seeds kept for choosing: no test image is opened.
-Accuracy is the mean over tasks, no task given; each answer but the companion's own is multiplied with the heads.
+Accuracy is the mean over tasks, no task given. "Both" multiplies read-out, root of the task classifier, and heads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
-from lockgate.methods.ccgn.task_classifier import together
+from lockgate.methods.ccgn.task_classifier import for_classes
 from lockgate.runs.loading import load
 from lockgate.training.phase import eval_batch
 from timing import table
@@ -24,11 +24,14 @@ from timing import table
 KINDS = (
     "read-out",
     "task classifier",
-    "both, equally",
-    "both, as they answer",
+    "both",
     "companion alone",
-    "all, as they answer",
+    "read-out and companion",
+    "all three",
+    "as it answers",
 )
+TRUST = 0.5
+"""What the task classifier's logarithm counts beside the read-out's: more made both worse."""
 
 
 @torch.no_grad()
@@ -39,11 +42,16 @@ def answers(learner: ClassIncremental, x: Tensor) -> list[Tensor]:
     assert learner.readout is not None
     read = learner.readout(inputs)
     outputs = learner._streams.classify(features)
-    classified = learner.task_classifier.by_class(outputs, [part.shape[1] for part in logits])
-    streams = [kind + heads for kind in (read, classified, read + classified, together(read, classified))]
+    if learner.options.targets == "class":
+        classified = outputs.log_softmax(1)
+    else:
+        classified = for_classes(learner.task_classifier.by_task(outputs), [part.shape[1] for part in logits])
+    both = read + TRUST * classified + heads
+    kinds = [read, classified + heads, both]
     if learner.companion is None:
-        return streams
-    return [*streams, learner.companion(learner.input(x)), learner.answers(x)["joint"]]
+        return kinds
+    companion = learner.companion(learner.input(x)).log_softmax(1)
+    return [*kinds, companion, read + companion, both.log_softmax(1) + companion, learner.answers(x)["joint"]]
 
 
 def accuracies(run: Path) -> list[float]:

@@ -30,7 +30,7 @@ from lockgate.inference.reading import Reader, Reading, Weights, fused_weights
 from lockgate.layers.plain import PlainConv2d, PlainLinear
 from lockgate.methods.base import Method
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
-from lockgate.methods.ccgn.companion import Companion, beside
+from lockgate.methods.ccgn.companion import Companion, asked
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.task_classifier import by_task
 from lockgate.methods.network import Standardise
@@ -115,16 +115,16 @@ class AllTasks(nn.Module):
             pooled = torch.cat([features for features, _ in parts], dim=1)
             scores = None if parts[0][1] is None else torch.stack([cast(Tensor, part) for _, part in parts]).sum(0)
         logits = self.heads(self.sides.stack(pooled))  # (tasks, B, classes)
-        tasks, evidence = self.finder(pooled, scores, self.classes.unstack(logits))
+        tasks, told, unsure = self.finder(pooled, scores, self.classes.unstack(logits))
         if self.companion is not None:
-            evidence = beside(evidence, self.companion(x))
-            tasks = by_task(evidence, self.sizes)
+            told = asked(self.companion, x, told, unsure)
+            tasks = by_task(told, self.sizes)
         within = logits.log_softmax(2)
         each = torch.arange(len(self.streams), device=x.device)[:, None]
         other = tasks.argmax(1) != each  # (tasks, B)
         return {
             "argmax": self.classes.unstack(within.masked_fill(other[:, :, None], float("-inf"))),
-            "joint": (self.classes.unstack(within) + evidence).log_softmax(1),
+            "joint": told.log_softmax(1),
         }
 
     def _apart(self, x: Tensor) -> list[tuple[Tensor, Tensor | None]]:

@@ -14,7 +14,7 @@ from lockgate.inference.reading import Weights, weights_of
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.readout import ReadOut
-from lockgate.methods.ccgn.task_classifier import by_class, by_task, for_classes, together
+from lockgate.methods.ccgn.task_classifier import by_task, for_classes
 
 
 def read_weights(learner: CCGN) -> list[Weights | None]:
@@ -27,12 +27,11 @@ def read_weights(learner: CCGN) -> list[Weights | None]:
 def make_finder(learner: ClassIncremental) -> nn.Module:
     """What finds the task, from features (B, F) of all streams, what a read-out's layers score, and the heads' logits.
 
-    It answers log p(t|x), (B, tasks), and what that says about each class, (B, classes).
+    It answers log p(t|x), (B, tasks), log p(y|x), (B, classes), and whether it is unsure, (B,).
     """
-    classifier = ByClassifier(learner)
     if learner.readout is None or not learner.readout.fitted:
-        return classifier
-    return ByBoth(classifier, learner.readout)
+        return ByClassifier(learner)
+    return ByReadOut(learner.readout)
 
 
 class ByClassifier(nn.Module):
@@ -50,28 +49,28 @@ class ByClassifier(nn.Module):
         self.outputs = list(classifier.outputs)  # its own: the learner may learn more
         self.sizes = [cast(nn.Linear, head).out_features for head in learner.heads]
 
-    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(t|x), and the same for each class of t."""
-        tasks = by_task(self.evidence(features), self.outputs)
-        return tasks, for_classes(tasks, self.sizes)
-
-    def evidence(self, features: Tensor) -> Tensor:
-        """What it gives for features (B, F), before it is a probability."""
-        out: Tensor = self.out(F.relu(self.squeeze(features)))
-        return out
+    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log p(t|x); times p(y|x,t) of each head, (B, classes); nothing says how sure that is."""
+        tasks = by_task(self.out(F.relu(self.squeeze(features))), self.outputs)
+        within = [part.log_softmax(1) for part in torch.split(logits, self.sizes, dim=1)]
+        told = for_classes(tasks, self.sizes) + torch.cat(within, dim=1)
+        return tasks, told, torch.ones_like(tasks[:, 0], dtype=torch.bool)
 
 
-class ByBoth(nn.Module):
-    """Scores that all layers of all streams have added up, what the logits of all heads add, and Eq. 7 beside them."""
+class ByReadOut(nn.Module):
+    """Scores that all layers of all streams have added up, and what the logits of all heads add."""
 
-    def __init__(self, classifier: ByClassifier, readout: ReadOut) -> None:
+    bar: Tensor
+
+    def __init__(self, readout: ReadOut) -> None:
         super().__init__()
-        self.classifier, classes = classifier, sum(readout.outputs)
-        self.logits = linear(readout.weight[:, -classes:] / readout.temperature, readout.bias / readout.temperature)
+        self.sizes = list(readout.outputs)
+        self.logits = linear(
+            readout.weight[:, -sum(self.sizes) :] / readout.temperature, readout.bias / readout.temperature
+        )
+        self.register_buffer("bar", readout.bar.clone())
 
-    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """log p(t|x) and log p(y|x)."""
-        read = (cast(Tensor, scores) + self.logits(logits)).log_softmax(1)
-        own = self.classifier
-        classes = together(read, by_class(own.evidence(features), own.outputs, own.sizes))
-        return by_task(classes, own.sizes), classes
+    def forward(self, features: Tensor, scores: Tensor | None, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log p(t|x) and log p(y|x), and where it is unsure."""
+        told = (cast(Tensor, scores) + self.logits(logits)).log_softmax(1)
+        return by_task(told, self.sizes), told, told.amax(1) <= self.bar

@@ -6,7 +6,8 @@ import pytest
 import torch
 from tests.support import tiny
 
-from lockgate.methods.ccgn.budget import RATE
+from lockgate.methods.ccgn.budget import RATE, Budget
+from lockgate.runs.build import build_learner
 from lockgate.runs.run import run
 from lockgate.training.phase import evaluating
 from lockgate.types import Batch
@@ -34,6 +35,22 @@ def test_of_five_tasks_each_may_take_its_part_and_what_was_left():
     budget.begin_task(4, 5, 0.0)
     assert budget.quota.tolist() == [15, 13, 1]  # never nothing: a stream needs a filter
     assert budget.most_open == pytest.approx((0.8 / 5) ** 0.5)
+
+
+def test_the_first_task_may_take_a_head_start_and_the_last_still_finds_its_part():
+    learner, _ = made()
+    layers = list(learner.gated.values())
+    budget = Budget(layers, 0.9, 0.5, head_start=1.0)
+    budget.begin_task(0, 5, 0.0)
+    assert budget.quota.tolist() == [6, 6, 6]  # 0.9 * 20 * 2 / 6
+    for layer in layers:
+        layer.owner[:6] = 0
+    budget.begin_task(1, 5, 0.0)
+    assert budget.quota.tolist() == [3, 3, 3]
+    budget.begin_task(4, 5, 0.0)
+    assert budget.quota.tolist() == [12, 12, 12]  # 18 in all
+    learner = build_learner(tiny.experiment("ccgn", options={"budget": 0.5, "head_start": 0.5}), (3, 8, 8))
+    assert learner.budget.head_start == 0.5
 
 
 def test_where_layers_grow_a_task_may_take_so_much_of_what_is_free():

@@ -9,12 +9,13 @@ import torch
 import torch.nn.functional as F
 from tests.support import tiny
 
+from lockgate.app.export import write_onnx, write_torch
 from lockgate.backbones.simple_cnn import SimpleCNN
 from lockgate.config import ModelConfig
+from lockgate.inference.compile import compile_learner
 from lockgate.layers.plain import PlainConv2d
 from lockgate.methods.base import Method
 from lockgate.methods.ccgn.companion import Companion, among_all, beside
-from lockgate.methods.ccgn.task_classifier import together
 from lockgate.runs.build import build_learner, build_scenario
 from lockgate.testing import walk
 from lockgate.types import Batch
@@ -38,18 +39,67 @@ def test_what_it_says_is_a_factor_of_the_answer_without_the_task(learnt):
     learner, scenario = learnt
     x = scenario.tasks[0].test.x
     with torch.no_grad():
-        features, logits, inputs = learner.inputs_of(learner.streams(x))
+        _, logits, inputs = learner.inputs_of(learner.streams(x))
         sizes = [part.shape[1] for part in logits]
-        classifier = learner.task_classifier.by_class(learner._streams.classify(features), sizes)
-        streams = together(learner.readout(inputs), classifier).exp()
+        streams = learner.readout(inputs).exp()
         companion = learner.companion(learner.input(x)).softmax(1)
-        heads = torch.cat([part.softmax(1) for part in logits], dim=1)
-        product = streams * companion * heads
+        product = streams * companion
         answers = learner.answers(x)
     torch.testing.assert_close(answers["joint"].exp(), product / product.sum(1, keepdim=True), rtol=1e-4, atol=1e-6)
     task = torch.stack([part.sum(1) for part in torch.split(streams * companion, sizes, dim=1)], dim=1).argmax(1)
     chosen = torch.cat([torch.full((size,), t) for t, size in enumerate(sizes)])[answers["argmax"].argmax(1)]
     assert torch.equal(chosen, task)
+
+
+@pytest.fixture(scope="module")
+def half_sure(learnt):
+    """The learner, sure of every second of some images, and which those are."""
+    learner, x = copy.deepcopy(learnt[0]), torch.cat([task.test.x for task in learnt[1].tasks])
+    with torch.no_grad():
+        told = learner.readout(learner.inputs_of(learner.streams(x))[2]).amax(1)
+        learner.readout.bar.copy_(told.median())
+    return learner, x, told > learner.readout.bar
+
+
+def test_of_images_that_the_read_out_is_sure_of_it_is_not_asked(half_sure, learnt):
+    learner, x, sure = half_sure
+    assert 0 < sure.sum() < len(x)
+    seen = []
+    with torch.no_grad():
+        handle = learner.companion.register_forward_pre_hook(lambda _, args: seen.append(len(args[0])))
+        found = learner.answers(x)
+        handle.remove()
+        every, none = learnt[0].answers(x), copy.deepcopy(learnt[0])
+        none.companion = None
+        streams = none.answers(x)
+    assert seen == [int((~sure).sum())]
+    for kind in ("joint", "argmax"):
+        torch.testing.assert_close(found[kind], torch.where(sure[:, None], streams[kind], every[kind]))
+    assert not torch.allclose(streams["joint"], every["joint"])
+
+
+def test_so_in_the_compiled_form_and_in_exported_files(half_sure, tmp_path):
+    learner, x, sure = half_sure
+    both = torch.stack([x[sure][0], x[~sure][0]])
+    compiled = compile_learner(learner)
+    for part in (x, x[sure], x[~sure], both):  # one by one below: fused, and as many as are together
+        wanted = learner.predict(part, None)
+        torch.testing.assert_close(compiled.predict(part, None), wanted, rtol=1e-4, atol=1e-4)
+    for write, name in ((write_onnx, "all.onnx"), (write_torch, "all.pt2")):
+        answer = write(compiled.together, x[:1].repeat(2, 1, 1, 1), {}, tmp_path / name)
+        for part in (both, x[sure][:1], x[~sure][:1]):
+            torch.testing.assert_close(answer(part), learner.predict(part, None), rtol=1e-4, atol=1e-4)
+
+
+def test_its_cost_counts_as_often_as_it_was_asked(learnt):
+    learner = copy.deepcopy(learnt[0])
+    learner.readout.asks = torch.tensor([1.0, 0.25])
+    true, paper = learner.companion.macs(learner.image_shape)
+    without = copy.deepcopy(learner)
+    without.companion = None
+    first, second = zip(*learner.finder_macs, strict=True), zip(*without.finder_macs, strict=True)
+    more = [[a - b for a, b in zip(x, y, strict=True)] for x, y in zip(first, second, strict=True)]
+    assert more == [[0, round(0.25 * true)], [0, round(0.25 * paper)]]
 
 
 def test_nothing_that_is_promised_depends_on_it(learnt):

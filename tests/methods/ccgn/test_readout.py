@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from tests.support import tiny
 from lockgate.inference.compile import compile_learner
 from lockgate.methods.ccgn import readout as reading
 from lockgate.methods.ccgn import ridge as closed_form
-from lockgate.methods.ccgn.readout import ReadOut, grid_of, pooled, read
+from lockgate.methods.ccgn.readout import Choice, ReadOut, grid_of, pooled, read
 from lockgate.methods.ccgn.ridge import Ridge, most_telling
 from lockgate.runs.loading import load
 from lockgate.runs.run import run
@@ -114,7 +115,7 @@ def test_of_few_images_one_of_each_class_is_left_out_and_of_one_none(each, left)
     assert readout.fitted
     assert all(buffer.isfinite().all() for buffer in (readout.weight, readout.bias))
     assert ("too few images" in fit.text()) == (left == 0)
-    assert left or (fit.alpha, fit.temperature) == reading.UNCHOSEN
+    assert left or (fit.alpha, fit.temperature, fit.sure) == (1.0, 0.1, 0.0)
 
 
 def test_what_is_fitted_lies_where_the_network_does():
@@ -140,13 +141,49 @@ def test_the_same_images_give_the_same_bits_and_the_temperature_calibrates():
     torch.testing.assert_close(first(x).exp().sum(1), torch.ones(120))
 
 
+def test_so_sure_as_it_seldom_is_when_it_is_wrong():
+    p = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.99])
+    told = torch.stack([p, 1 - p], dim=1).log()
+    wrong = Choice(1.0, 1.0, told, torch.tensor([False, False, False, False, True]))
+    assert [round(math.exp(wrong.bar(missed)), 4) for missed in (0.1, 0.25, 0.5, 0.9)] == [0.9, 0.8, 0.7, 0.6]
+    assert wrong.bar(0.0) == math.inf
+    assert Choice(1.0, 1.0, told, torch.ones(5, dtype=torch.bool)).bar(0.5) == math.inf, "no error to judge by"
+    assert reading.UNCHOSEN.bar(0.5) == math.inf
+
+
+def test_how_often_it_is_unsure_is_kept_for_each_number_of_tasks():
+    x, y = problem(240, 12)
+    x = 0.2 * x + torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    readout = ReadOut(missed=0.2)
+    readout.outputs = [2]
+    readout.add_task(1)
+    fit = readout.fit(x, y, torch.arange(240))
+    left = reading._left_out(y, torch.arange(240))
+    chosen = reading._choose(x, y, left, 3)
+    wrong = chosen.told.argmax(1) != y[left]
+    unsure = chosen.told.amax(1) <= readout.bar
+    assert 0 < (wrong & ~unsure).sum() == math.floor(0.2 * int(wrong.sum()))
+    assert readout.asks.tolist() == pytest.approx([1.0, float(unsure.double().mean())])
+    assert fit.sure == pytest.approx(1 - float(unsure.double().mean()))
+    assert 0 < fit.sure < 1
+    assert f"sure of {100 * fit.sure:.0f} %" in fit.text()
+    told = readout(x)
+    assert torch.equal(readout.unsure(told), told.max(1).values <= readout.bar)
+    readout.add_task(1)
+    readout.fit(torch.cat([x, x[:, :1]], dim=1), torch.arange(240) % 4, torch.arange(240))
+    assert readout.asks[:2].tolist() == pytest.approx([1.0, 1 - fit.sure])
+    assert len(readout.asks) == 3
+
+
 def test_what_stands_in_older_files_reads_all_inputs():
     x, y = problem(20, 9)
     readout, older = ReadOut(), ReadOut()
     readout.outputs = older.outputs = [2, 1]
     readout.fit(x, y, torch.arange(20))
-    state = {name: value for name, value in readout.state_dict().items() if name != "kept"}
-    older.load_state_dict(state)
+    newer = ("kept", "bar", "asks")
+    older.load_state_dict({name: value for name, value in readout.state_dict().items() if name not in newer})
+    assert older.unsure(older(x)).all(), "a companion was asked about all images"
+    assert older.asks.tolist() == [1.0, 1.0]
     assert torch.equal(older(x), readout(x))
     assert torch.equal(older.kept, readout.kept)
 
@@ -227,20 +264,18 @@ def test_of_many_inputs_so_many_are_read_and_everything_follows(learnt, monkeypa
         assert torch.equal(other.predict(x, None), learner.predict(x, None))
 
 
-def test_answers_are_the_heads_the_read_out_and_the_task_classifier_together(learnt):
-    """p(y|x): the read-out's times the root of the classifier's. Joint: that times p(y|x,t) of the head. Argmax: the
-    head of the likeliest task."""
-    learner, tasks = learnt
+def test_its_answer_is_that_without_the_task_whatever_the_task_classifier_says(learnt):
+    """Joint: p(y|x) as it is. Argmax: the head of the likeliest task."""
+    learner, tasks = copy.deepcopy(learnt[0]), learnt[1]
     x = torch.cat([task.test.x for task in tasks])
     with torch.no_grad():
         answers = learner.answers(x)
-        features, _, inputs = learner.inputs_of(learner.streams(x))
-        found = learner._streams.classify(features).softmax(1)  # of tasks
-        classes = learner.readout(inputs).exp() * found.repeat_interleave(2, dim=1).sqrt()
+        classes = learner.readout(learner.inputs_of(learner.streams(x))[2]).exp()
         heads = torch.cat([learner.predict(x, t).softmax(1) for t in range(3)], dim=1)
-        of_task = torch.stack([classes[:, 2 * t : 2 * t + 2].sum(1) for t in range(3)], dim=1)
-    product = classes * heads
-    torch.testing.assert_close(answers["joint"].exp(), product / product.sum(1, keepdim=True), rtol=1e-3, atol=1e-5)
+        learner.task_classifier.out.bias.add_(torch.randn(learner.task_classifier.out.bias.shape))
+        assert torch.equal(learner.answers(x)["joint"], answers["joint"])
+    of_task = torch.stack([classes[:, 2 * t : 2 * t + 2].sum(1) for t in range(3)], dim=1)
+    torch.testing.assert_close(answers["joint"].exp(), classes, rtol=1e-3, atol=1e-5)
     chosen = answers["argmax"].argmax(1)
     assert torch.equal(chosen // 2, of_task.argmax(1))
     assert torch.equal(chosen % 2, heads.view(-1, 3, 2)[torch.arange(len(x)), chosen // 2].argmax(1))

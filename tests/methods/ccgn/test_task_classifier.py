@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lockgate.methods.ccgn.task_classifier import HIDDEN, TaskClassifier, together
+from lockgate.methods.ccgn.task_classifier import HIDDEN, TaskClassifier, for_classes
 
 WIDTHS = (5, 5, 8)  # of each stream's features: later streams can be wider
 BY_TASK, BY_CLASS = (1, 1, 1), (2, 3, 2)  # outputs of each task
@@ -120,15 +120,6 @@ def test_large_outputs_stay_finite():
     assert torch.isfinite(grown(BY_CLASS).by_task(outputs)).all()
 
 
-def test_what_is_said_of_a_task_is_said_of_each_of_its_classes_and_of_classes_as_it_is():
-    outputs = torch.randn(9, 3)
-    spread = grown(BY_TASK).by_class(outputs, [2, 3, 2])
-    assert torch.equal(spread, outputs.log_softmax(1)[:, [0, 0, 1, 1, 1, 2, 2]])
-    outputs = torch.randn(9, 7)
-    assert torch.equal(grown(BY_CLASS).by_class(outputs, [2, 3, 2]), outputs.log_softmax(1))
-
-
-def test_two_experts_are_multiplied_and_the_classifier_counts_half():
-    readout, classifier = torch.randn(9, 4).log_softmax(1), torch.randn(9, 4).log_softmax(1)
-    product = readout.exp() * classifier.exp().sqrt()
-    torch.testing.assert_close(together(readout, classifier).exp(), product / product.sum(1, keepdim=True))
+def test_what_is_said_of_a_task_is_said_of_each_of_its_classes():
+    tasks = torch.randn(9, 3).log_softmax(1)
+    assert torch.equal(for_classes(tasks, [2, 3, 2]), tasks[:, [0, 0, 1, 1, 1, 2, 2]])

@@ -1,7 +1,7 @@
 """How sparse a task must be: two budgets held by a controller, on any data, instead of a coefficient for each data set.
 
 new filters    of the filters that are still free, a task may take its part of ``budget``: by the last expected task no
-               more than this share of a layer is taken
+               more than this share of a layer is taken. The first finds nothing to reuse: it has a ``head_start``
 open filters   for one picture a stream may open so much of a layer that the streams of all expected tasks together cost
                no more than the dense network
 
@@ -39,11 +39,13 @@ class Budget(nn.Module):
     quota: Tensor
     held: Tensor
 
-    def __init__(self, layers: Sequence[TaskGated], share: float, start: float) -> None:
+    def __init__(self, layers: Sequence[TaskGated], share: float, start: float, head_start: float = 0.0) -> None:
         super().__init__()
         self.layers, self.share, self.start = layers, share, start
         self.first = [layer.width for layer in layers]
         """The widths before any has grown."""
+        self.head_start = head_start
+        """How many parts more than its own the first task may take."""
         self.most_open = 1.0
         """Share of a layer that a picture may open."""
         self.register_buffer("price_new", torch.full((len(layers),), start))
@@ -54,7 +56,7 @@ class Budget(nn.Module):
     def begin_task(self, task: int, expected: int, grow: float) -> None:
         """Bounds of ``task`` (0, 1, ...) of as many as are ``expected``; where layers ``grow``, of what is free."""
         self.most_open = math.sqrt(self.share / max(expected, task + 1))
-        part = min(1.0, (task + 1) / expected)
+        part = min(1.0, (task + 1 + self.head_start) / (expected + self.head_start))
         for i, layer in enumerate(self.layers):
             used, width = int(layer.locked.sum()), layer.width
             room = self.share * (width - used) if grow else self.share * width * part - used

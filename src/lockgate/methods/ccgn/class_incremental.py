@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lockgate.memory.base import Memory
 from lockgate.methods.base import Context
-from lockgate.methods.ccgn.companion import Companion, among_all, beside
+from lockgate.methods.ccgn.companion import Companion, among_all, asked
 from lockgate.methods.ccgn.gating import as_in_evaluation
 from lockgate.methods.ccgn.method import CCGN
 from lockgate.methods.ccgn.options import ClassIncrementalOptions
@@ -28,7 +28,7 @@ from lockgate.methods.ccgn.readout import IMAGES, ReadOut, read, side_by_side
 from lockgate.methods.ccgn.rehearsal import VALIDATED, Pool, Rehearsal
 from lockgate.methods.ccgn.streams import Streams
 from lockgate.methods.ccgn.targets import class_targets, first_classes
-from lockgate.methods.ccgn.task_classifier import TaskClassifier, by_task, for_classes, together
+from lockgate.methods.ccgn.task_classifier import TaskClassifier, by_task, for_classes
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.methods.protocols import TaskReport
 from lockgate.training import distributed
@@ -40,9 +40,10 @@ from lockgate.types import Batch, Examples, Losses, Task
 class ClassIncremental(CCGN):
     """A gated network that finds the task by itself. Sub-classes say what it remembers."""
 
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     """4: read-out and task classifier answer together. 5: it reads the most telling inputs; a companion. 6: streams
-    begin as a companion. 7: statistics of images as they are. Before that, those of CCGN."""
+    begin as a companion. 7: statistics of images as they are. 8: where there is a read-out the task classifier
+    has no say. Before that, those of CCGN."""
     class_incremental = True
     rehearsed = True
     options: ClassIncrementalOptions
@@ -53,7 +54,7 @@ class ClassIncremental(CCGN):
         self.inference: str = self.options.inference
         self.task_classifier = TaskClassifier(self.options.hidden)
         self.memory = self.make_memory()
-        self.readout = ReadOut() if self.options.readout == "ridge" else None
+        self.readout = ReadOut(self.options.unasked) if self.options.readout == "ridge" else None
         self._streams = Streams(self, self.task_classifier)
         self.rehearsal = Rehearsal(self, self._streams, self.memory)
         self.register_load_state_dict_post_hook(lambda module, _: module._streams.changed())  # type: ignore[no-untyped-call]
@@ -116,19 +117,19 @@ class ClassIncremental(CCGN):
         """As ``answers`` for images ``x``, from what ``streams`` gave for all tasks."""
         features, logits, inputs = self.inputs_of(streams)
         within, sizes = [part.log_softmax(1) for part in logits], [part.shape[1] for part in logits]  # log p(y|x,t)
-        outputs = self._streams.classify(features)
-        tasks = self.task_classifier.by_task(outputs)  # log p(t|x)
-        evidence = for_classes(tasks, sizes)
         if self.readout is not None and self.readout.fitted:
-            evidence = together(self.readout(inputs), self.task_classifier.by_class(outputs, sizes))  # log p(y|x)
-            tasks = by_task(evidence, sizes)
+            told = self.readout(inputs)  # log p(y|x); it has read the heads
+            tasks, unsure = by_task(told, sizes), self.readout.unsure(told)
+        else:
+            tasks = self.task_classifier.by_task(self._streams.classify(features))  # log p(t|x)
+            told = for_classes(tasks, sizes) + torch.cat(within, dim=1)
+            unsure = torch.ones_like(tasks[:, 0], dtype=torch.bool)
         if self.companion is not None and len(self.heads) > 1:
-            evidence = beside(evidence, self.companion(self.input(x)))
-            tasks = by_task(evidence, sizes)
+            told = asked(self.companion, self.input(x), told, unsure)
+            tasks = by_task(told, sizes)
         chosen = tasks.argmax(1)
         only = [part.masked_fill((chosen != t)[:, None], float("-inf")) for t, part in enumerate(within)]
-        joint = (evidence + torch.cat(within, dim=1)).log_softmax(1)
-        return {"argmax": torch.cat(only, dim=1), "joint": joint}
+        return {"argmax": torch.cat(only, dim=1), "joint": told.log_softmax(1)}
 
     def inputs_of(self, streams: list[Tensor]) -> tuple[list[Tensor], list[Tensor], Tensor]:
         """Of what ``streams`` gave for all tasks: features and logits of each, and what a read-out takes of all."""
@@ -138,11 +139,18 @@ class ClassIncremental(CCGN):
 
     @property
     def finder_macs(self) -> list[tuple[int, int]]:
-        """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks; and as the paper counts."""
-        read = [] if self.readout is None else self.readout.macs  # not yet of a task that is being learnt
-        more = (0, 0) if self.companion is None else self.companion.macs(self.image_shape)
-        costs = [cost + sum(read[t : t + 1]) for t, cost in enumerate(self.task_classifier.macs)]
-        return [(cost + more[0], more[1]) if t else (cost, 0) for t, cost in enumerate(costs)]
+        """Multiply-accumulates of what finds the task, when there were 1, 2, ... tasks; and as the paper counts.
+
+        A companion counts as often as it was asked about the images that the read-out was judged by.
+        """
+        read, asks = ([], []) if self.readout is None else (self.readout.macs, self.readout.asks.tolist())
+        companion = (0, 0) if self.companion is None else self.companion.macs(self.image_shape)
+        found = []
+        for t, cost in enumerate(self.task_classifier.macs):  # read-out: not yet of a task that is being learnt
+            share = 0.0 if not t else asks[t] if t < len(asks) else 1.0
+            own = read[t] if 0 < t < len(read) else cost
+            found.append((own + round(share * companion[0]), round(share * companion[1])))
+        return found
 
     # -- the task classifier -----------------------------------------------------------------------------------------
 

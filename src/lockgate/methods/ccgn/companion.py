@@ -5,8 +5,8 @@ tasks one after another knows more, for as long as it does: each new stream begi
 
 What tells classes of different tasks apart can be learnt only when the later one comes, and is learnt best by filters
 that may still move. So where there is a memory, the companion is rehearsed, by the loss of ER-ACE (Caccia et al., ICLR
-2022), and its answer without the task is one more factor beside those of streams and heads: it errs on other images
-than they do.
+2022), and its answer without the task is a factor beside that of the streams: it errs on other images than they do. It
+is asked about the images that the read-out is not sure of (``readout.py``).
 
 each step   L(B, classes of the task) + L(M, all classes seen)
             B a batch of the task, M a rehearsal batch of all tasks, L(., C) cross-entropy with the softmax over C
@@ -121,9 +121,30 @@ class Accompanied(Method):
         return [] if self.companion is None else list(self.companion.parameters())
 
 
-def beside(evidence: Tensor, logits: Tensor) -> Tensor:
-    """log p(y|x) of all classes seen, (B, classes), from what streams say and the ``logits`` of a companion."""
-    return (evidence + F.log_softmax(logits, 1)).log_softmax(1)
+def beside(told: Tensor, logits: Tensor) -> Tensor:
+    """log p(y|x) of all classes seen, (B, classes), from what streams have ``told`` and a companion's ``logits``."""
+    return (told + F.log_softmax(logits, 1)).log_softmax(1)
+
+
+def asked(companion: nn.Module, x: Tensor, told: Tensor, unsure: Tensor) -> Tensor:
+    """log p(y|x), (B, classes): what streams have ``told``, and the ``companion`` beside it where they are ``unsure``.
+
+    ``x`` are images (B, C, H, W) as it takes them. It computes nothing about the others. In an exported graph, where no
+    shape may depend on what is in an image, it is asked about all of a batch or none.
+    """
+    if torch.compiler.is_compiling():
+        either: Tensor = torch.cond(
+            unsure.any(),
+            lambda x, told, unsure: torch.where(unsure[:, None], beside(told, companion(x)), told),
+            lambda x, told, unsure: told.clone(),
+            (x, told, unsure),
+        )
+        return either
+    rows = unsure.nonzero().flatten()
+    if not len(rows):
+        return told
+    both = beside(told.index_select(0, rows), companion(x.index_select(0, rows)))
+    return told.index_copy(0, rows, both.to(told.dtype))
 
 
 def among_all(logits: Tensor, y: Tensor, task: Tensor, sizes: list[int]) -> Tensor:

@@ -12,8 +12,8 @@ from lockgate.methods.ccgn.options import GenerativeOptions
 class CCGNGenerative(ClassIncremental):
     """Keeps one generator per task."""
 
-    version: ClassVar[int] = 8
-    """8: the companion is rehearsed from generators, too. Before that, those of ClassIncremental."""
+    version: ClassVar[int] = 9
+    """8: the companion is rehearsed from generators, too. 9: that of ClassIncremental's 8. Before, its own."""
     Options: ClassVar[type[Any]] = GenerativeOptions
     options: GenerativeOptions
     memory: GenerativeMemory

@@ -57,7 +57,7 @@ class CCGN(Accompanied):
         self.pruning = Pruning(self.options.prune)
         self.expected = context.tasks
         self.budget = (
-            Budget(list(self.gated.values()), self.options.budget, self.options.sparsity)
+            Budget(list(self.gated.values()), self.options.budget, self.options.sparsity, self.options.head_start)
             if self.options.budget
             else None
         )

@@ -23,6 +23,11 @@ class CCGNOptions:
         ge=0,
         le=1,
     )
+    head_start: float = option(
+        0.0,
+        "Of the budget, how many tasks' parts the first may take besides its own: it finds no filters to reuse.",
+        ge=0,
+    )
     sparsity_warmup: int | Literal["loss"] = option(
         1,
         "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: not before a fifth of the epochs, "
@@ -73,6 +78,14 @@ class ClassIncrementalOptions(CCGNOptions):
         "images, as many of each class).",
     )
     hidden: int = option(64, "Hidden units of the task classifier. Paper: 64.", ge=1)
+    unasked: float = option(
+        0.0,
+        "Where there are a read-out and a companion: the companion is not asked about images that the read-out is sure "
+        "of, so sure that of the stored images that it gets wrong when they are left out it is as sure of no more than "
+        "this share. 0: it is asked about all.",
+        ge=0,
+        lt=1,
+    )
     inference: Literal["argmax", "joint"] = option(
         "argmax",
         "Without a task: the most likely task's head (the paper); or the most likely class by both, log p(t|x) + "

@@ -1,4 +1,4 @@
-"""A closed-form read-out of all streams, beside the paper's task classifier (Eq. 7).
+"""A closed-form read-out of all streams, in the place of the paper's task classifier (Eq. 7).
 
 The paper's classifier reads the pooled last layer of every stream, which is made to tell the classes of its own task
 apart and little else. What earlier layers know, and where in the image, is thrown away. Here every gated layer of every
@@ -11,7 +11,8 @@ scores    s = W z + b,   W = argmin  sum_i w_i ||y_i - W z_i||^2 + alpha ||W||^2
 answers   p(y|x) = softmax(s / T),   p(t|x): summed over the classes of t
 
 Streams are sealed: z never changes, no optimiser is needed, and the same images give the same bits. alpha and T are
-chosen on images that are left out of a first fit.
+chosen on images that are left out of a first fit. So is how sure it must be for its answer to stand without that of a
+companion (``companion.py``).
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ CELLS = 48
 ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Candidates, by the number of images."""
 TEMPERATURES = tuple(0.02 * 1.25**i for i in range(24))
-UNCHOSEN = (1.0, 0.1)
-"""alpha and temperature where no image can be left out."""
 FOLD = 4
 """One in so many images of a class is left out of the first fit."""
 
@@ -65,6 +64,8 @@ class Fit:
     accuracy: float
     inputs: int
     images: int
+    sure: float
+    """Of how large a share of the images left out it was sure."""
     seconds: float
 
     def text(self) -> str:
@@ -72,7 +73,7 @@ class Fit:
         judged = (
             "too few images to leave any out"
             if math.isnan(self.accuracy)
-            else f"{self.accuracy:.4f} right of those left out"
+            else f"{self.accuracy:.4f} right of those left out, sure of {100 * self.sure:.0f} %"
         )
         return (
             f"read-out of {self.inputs:,} inputs fitted to {self.images:,} images in {self.seconds:.1f} s: "
@@ -88,14 +89,20 @@ class ReadOut(nn.Module):
     inputs: Tensor
     kept: Tensor
     temperature: Tensor
+    bar: Tensor
+    asks: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, missed: float = 0.0) -> None:
         super().__init__()
+        self.missed = missed
+        """Of the images it gets wrong, the share that it may be sure of."""
         self.register_buffer("weight", torch.empty(0, 0))  # (classes seen, inputs kept + classes seen)
         self.register_buffer("bias", torch.empty(0))
         self.register_buffer("inputs", torch.empty(0, dtype=torch.int64))  # (tasks,), of each stream
         self.register_buffer("kept", torch.empty(0, dtype=torch.int32))  # which of these it reads, ascending
         self.register_buffer("temperature", torch.ones(()))
+        self.register_buffer("bar", torch.tensor(torch.inf))  # log p(y|x) from above which on it is sure
+        self.register_buffer("asks", torch.empty(0))  # (tasks,), of what share of images it was not, after each task
         self.outputs: list[int] = []
         """Classes of each task."""
         self.last: Fit | None = None
@@ -117,6 +124,10 @@ class ReadOut(nn.Module):
         """
         chosen = _of(inputs, self.kept, len(self.bias))
         return (F.linear(chosen, self.weight, self.bias) / self.temperature).log_softmax(1)
+
+    def unsure(self, told: Tensor) -> Tensor:
+        """Of which images, (B,) bool, by what it has ``told`` of them: log p(y|x), (B, classes)."""
+        return told.amax(1) <= self.bar
 
     def part(self, start: int, count: int) -> Tensor:
         """Its weights (classes, count) on so many inputs from ``start`` on: zero for those that are not kept."""
@@ -140,27 +151,64 @@ class ReadOut(nn.Module):
         """
         began, classes = time.monotonic(), sum(self.outputs)
         left_out = _left_out(y, image)
-        chosen = _choose(inputs, y, left_out, classes) if left_out.any() else (*UNCHOSEN, float("nan"))
-        alpha, temperature, accuracy = chosen
+        chosen = _choose(inputs, y, left_out, classes) if left_out.any() else UNCHOSEN
         kept = most_telling(inputs, y, classes)
-        weight, bias = Ridge(_of(inputs, kept, classes), y, classes).weights(alpha)
+        weight, bias = Ridge(_of(inputs, kept, classes), y, classes).weights(chosen.alpha)
         where = self.temperature.device  # of the network; the inputs may be elsewhere
         self.weight, self.bias, self.kept = weight.to(where), bias.to(where), kept.to(where)
-        self.temperature.fill_(temperature)
-        self.last = Fit(alpha, temperature, accuracy, weight.shape[1], len(y), time.monotonic() - began)
+        self.temperature.fill_(chosen.temperature)
+        bar = chosen.bar(self.missed)
+        self.bar.fill_(bar)
+        sure = float((chosen.told.amax(1) > bar).double().mean()) if len(chosen.told) else 0.0
+        asks = torch.ones(len(self.outputs), device=where)
+        asks[: len(self.asks)] = self.asks
+        asks[-1] = 1 - sure
+        self.asks = asks
+        seconds = time.monotonic() - began
+        self.last = Fit(chosen.alpha, chosen.temperature, chosen.accuracy, weight.shape[1], len(y), sure, seconds)
         return self.last
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         weight = state.get(prefix + "weight")
         if weight is not None and prefix + "kept" not in state:  # of a time when all inputs were read
             state[prefix + "kept"] = torch.arange(weight.shape[1] - len(weight), dtype=torch.int32)
+        if prefix + "bar" not in state:  # of a time when it was never sure
+            state[prefix + "bar"] = torch.tensor(torch.inf)
+            state[prefix + "asks"] = torch.ones(len(self.outputs))
         # The buffers take the size of what is loaded: each fit has another.
-        take_sizes(self, state, prefix, ("weight", "bias", "inputs", "kept"))
+        take_sizes(self, state, prefix, ("weight", "bias", "inputs", "kept", "asks"))
         super()._load_from_state_dict(state, prefix, *args)
 
 
-def _choose(inputs: Tensor, y: Tensor, left_out: Tensor, classes: int) -> tuple[float, float, float]:
-    """alpha and temperature of the least loss on the rows left out, and accuracy there.
+@dataclass(frozen=True)
+class Choice:
+    """alpha and temperature, and what they gave for the images left out of that fit."""
+
+    alpha: float
+    temperature: float
+    told: Tensor  # (M, classes), log p(y|x)
+    right: Tensor  # (M,) bool
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers; nan where none was judged."""
+        return float(self.right.double().mean())
+
+    def bar(self, missed: float) -> float:
+        """The log p(y|x) above which lies no more than the share ``missed`` of the wrong answers.
+
+        Where none is wrong (or none may be missed) nothing says how sure is sure enough: then none is.
+        """
+        wrong = self.told[~self.right].amax(1).sort(descending=True).values
+        return float(wrong[math.floor(missed * len(wrong))]) if missed and len(wrong) else math.inf
+
+
+UNCHOSEN = Choice(1.0, 0.1, torch.empty(0, 1), torch.empty(0, dtype=torch.bool))
+"""Where no image can be left out."""
+
+
+def _choose(inputs: Tensor, y: Tensor, left_out: Tensor, classes: int) -> Choice:
+    """alpha and temperature of the least loss on the rows left out.
 
     The inputs are those that the others would keep: the rows left out have no say in that either.
     """
@@ -170,10 +218,10 @@ def _choose(inputs: Tensor, y: Tensor, left_out: Tensor, classes: int) -> tuple[
     tries = []
     for alpha in ALPHAS:
         scores = problem.scores(seen, alpha)
-        loss, temperature = min((float(F.cross_entropy(scores / t, target)), t) for t in TEMPERATURES)
-        tries.append((loss, alpha, temperature, float((scores.argmax(1) == target).double().mean())))
-    _, alpha, temperature, accuracy = min(tries)
-    return alpha, temperature, accuracy
+        tries.append(min((float(F.cross_entropy(scores / t, target)), alpha, t) for t in TEMPERATURES))
+    _, alpha, temperature = min(tries)
+    told = (problem.scores(seen, alpha) / temperature).log_softmax(1).float()
+    return Choice(alpha, temperature, told, told.argmax(1) == target)
 
 
 def _of(inputs: Tensor, kept: Tensor, classes: int) -> Tensor:

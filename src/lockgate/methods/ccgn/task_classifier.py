@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from lockgate.layers.init import Linear, draws
 
 HIDDEN = 64
-TRUST = 0.5
-"""What the logarithm of the classifier's answer counts beside that of a read-out."""
 
 
 class TaskClassifier(nn.Module):
@@ -60,31 +58,11 @@ class TaskClassifier(nn.Module):
         """log p(t|x), (B, tasks), from the outputs."""
         return by_task(outputs, self.outputs)
 
-    def by_class(self, outputs: Tensor, sizes: list[int]) -> Tensor:
-        """What the outputs say about each class, (B, classes), where tasks have ``sizes`` classes.
-
-        log p(y|x) if classes are what it tells apart; else log p(t|x), for each class of t.
-        """
-        return by_class(outputs, self.outputs, sizes)
-
-
-def by_class(outputs: Tensor, outputs_of: list[int], sizes: list[int]) -> Tensor:
-    """What outputs, of which each task has ``outputs_of``, say about each of its ``sizes`` classes, (B, classes)."""
-    return outputs.log_softmax(1) if outputs_of == sizes else for_classes(by_task(outputs, outputs_of), sizes)
-
 
 def for_classes(tasks: Tensor, sizes: list[int]) -> Tensor:
     """What is said about tasks, (B, tasks), for each of their ``sizes`` classes, (B, classes)."""
     task = [t for t, size in enumerate(sizes) for _ in range(size)]
     return tasks.index_select(1, torch.tensor(task, device=tasks.device))
-
-
-def together(readout: Tensor, classifier: Tensor) -> Tensor:
-    """log p(y|x) by two experts, multiplied: a read-out, and the task classifier, which is trusted less.
-
-    The classifier has met the stored images in every step and is surer of all others than it is right.
-    """
-    return (readout + TRUST * classifier).log_softmax(1)
 
 
 def by_task(outputs: Tensor, sizes: list[int]) -> Tensor:
