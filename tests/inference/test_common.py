@@ -65,7 +65,41 @@ def test_other_images_are_none_of_its_business(compiled):
     with torch.no_grad():
         for task in range(3):
             torch.testing.assert_close(made.predict(images, task), learner.predict(images, task), atol=1e-4, rtol=1e-4)
-    assert made.together.common.taken(images.float(), torch.arange(1), F.relu) is None
+    common = made.together.common
+    (reader, _), *_ = common.readers
+    x = images.float()
+    for part in common.passes(x):
+        assert common.reads(reader, part)
+        assert common.taken(reader, x[:1], F.relu) is None
+        assert not common.reads(reader, x[:1])
+    assert common.taken(reader, x, F.relu) is None, "it is over"
+
+
+@pytest.mark.parametrize("mostly", [-1.0, 1.0])
+def test_a_stream_that_most_images_want_whole_is_run_whole(learnt, monkeypatch, mostly):
+    """Every stream lacks filters here; ``mostly`` decides whether images are run through all of it at once."""
+    learner, tasks = learnt("ccgn-episodic")
+    images = torch.cat([task.test.x for task in tasks])[torch.arange(IMAGES) % 12]
+    monkeypatch.setattr("lockgate.inference.cut.PAYS", 100.0)  # two sizes of each stream, whatever they cost
+    monkeypatch.setattr("lockgate.inference.cut.RATES", (0.6,))
+    monkeypatch.setattr("lockgate.inference.common.PAYS", 100.0)
+    monkeypatch.setattr("lockgate.inference.common.FEWER", 32)
+    monkeypatch.setattr("lockgate.inference.common.MOSTLY", mostly)
+    made = compile_learner(learner, images[:12])
+    streams, seen = made.together.streams, {"narrow": [], "full": []}
+    two_sizes = [
+        stream for stream in streams if stream.narrow is not None and stream.narrow.backbone.conv1.own.gate.missing
+    ]
+    assert two_sizes
+    for name, found in seen.items():
+        getattr(two_sizes[0], name).register_forward_pre_hook(lambda _, x, found=found: found.append(len(x[0])))
+    with torch.no_grad():
+        found, wanted = made.predict(images, None), learner.predict(images, None)
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+    if mostly < 0:
+        assert seen == {"narrow": [], "full": [32, 32, 6]}, "in fewer images at a time, and only once"
+    else:
+        assert seen["narrow"] == [IMAGES]
 
 
 def test_norms_of_a_tasks_own_keep_streams_apart(learnt):

@@ -184,7 +184,7 @@ def test_a_manifest_of_another_format_is_refused_with_both_numbers(tmp_path: Pat
     manifest["format"] = 99
     (point.path / "manifest.json").write_text(json.dumps(manifest, indent=1))
     sign(point.path)
-    with pytest.raises(CheckpointError, match=r"has format 99; .* reads 2, 3, 4 and 5\."):
+    with pytest.raises(CheckpointError, match=r"has format 99; .* reads 2, 3, 4, 5 and 6\."):
         point.manifest()
 
 

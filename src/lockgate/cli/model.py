@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lockgate.cli.common import add_command, address, log, place, show, watched, whole
@@ -129,15 +129,18 @@ def _print_answers(parsed: argparse.Namespace, seen: Iterable[Any], fewest: int)
             print("[" if not total else ",", json.dumps(item.to_dict()), sep="\n ", end="")
         else:
             rows.add(item)
-            for line in rows.lines(fewest):
-                print(line)
+            _print_lines(rows.lines(fewest))
         total += 1
         bad += [item.error] if item.error else []
     if parsed.json and total:
         print("\n]")
-    for line in rows.lines():
-        print(line)
+    _print_lines(rows.lines())
     return bad, total
+
+
+def _print_lines(lines: Sequence[str]) -> None:
+    if lines:
+        print("\n".join(lines))
 
 
 def _inspect(parsed: argparse.Namespace) -> int:

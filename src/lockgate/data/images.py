@@ -12,7 +12,6 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -113,20 +112,26 @@ def try_image(path: Path | str, how: Preprocessing) -> Pixels | DataError:
 def read_image(path: Path | str, how: Preprocessing) -> Pixels:
     """One image file as (C, H, W)."""
     name = str(path)
-    with _told_by_name(name):
-        with open(path, "rb", buffering=0) as file:
-            data = file.read(SMALL) or b""
+    with _ToldByName(name):
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_BINARY", 0)
+        )  # Python's own file takes as long as the pixels
+        try:
+            data = os.read(handle, SMALL)
             plain = plain_png(data)
             if plain is not None:
                 return how.of_upright(plain)
-            data += io.BufferedReader(file).read(AT_ONCE - len(data))  # all: a raw read may return less than there is
+            with open(handle, "rb", closefd=False) as file:  # all: one call may read less than there is
+                data += file.read(AT_ONCE - len(data))
+        finally:
+            os.close(handle)
         with Image.open(io.BytesIO(data) if len(data) < AT_ONCE else path) as image:
             return _pixels(name, image, how)
 
 
 def decode_image(data: bytes, name: str, how: Preprocessing) -> Pixels:
     """The bytes of one image file from a stranger as (C, H, W); ``name`` is what errors call it."""
-    with _told_by_name(name):
+    with _ToldByName(name):
         plain = plain_png(data)
         if plain is not None:
             return how.of_upright(plain)
@@ -142,20 +147,30 @@ def _kinds() -> str:
     return ", ".join(COMMON[:-1]) + f" or {COMMON[-1]}"
 
 
-@contextmanager
-def _told_by_name(name: str) -> Iterator[None]:
-    """Whatever Pillow raises, as an error that names the image."""
-    try:
-        yield
-    except DataError:
-        raise
-    except UnidentifiedImageError as error:  # Pillow goes on about an object in memory
+class _ToldByName:
+    """Whatever Pillow raises inside, as an error that names the image. A class: for thousands of images it counts."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, DataError):
+            raise DataError(_told(self.name, error)) from error
+
+
+def _told(name: str, error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):  # Pillow goes on about an object in memory
         what = "cannot identify image file, which is of no kind that is known"
-        raise DataError(f"Cannot read the image {name}: {what}. Repair it, or remove it.") from error
-    except Image.DecompressionBombError as error:
-        raise DataError(f"{name} is too large to be read safely: {error} Shrink it, or remove it.") from error
-    except Exception as error:  # each format of Pillow raises its own: OS-, Value-, Syntax-, RuntimeError ...
-        raise DataError(f"Cannot read the image {name}: {error}. Repair it, or remove it.") from error
+        return f"Cannot read the image {name}: {what}. Repair it, or remove it."
+    if isinstance(error, Image.DecompressionBombError):
+        return f"{name} is too large to be read safely: {error} Shrink it, or remove it."
+    # Each format of Pillow raises its own: OS-, Value-, Syntax-, RuntimeError ...
+    return f"Cannot read the image {name}: {error}. Repair it, or remove it."
 
 
 def _pixels(name: str, image: Image.Image, how: Preprocessing) -> Pixels:

@@ -8,6 +8,7 @@ than its pixels do. Whatever is unusual or damaged is not read here: Pillow read
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 
 from PIL import Image
@@ -20,10 +21,14 @@ END = b"\0\0\0\0IEND\xaeB`\x82"
 MODES = {0: "L", 2: "RGB", 4: "LA", 6: "RGBA"}
 """What Pillow calls the kinds of colour that need no palette, of 8 bits."""
 MOST_PIXELS = 2**20
+_IMAGES = threading.local()
 
 
 def plain_png(data: bytes) -> Image.Image | None:
-    """The image in the bytes of such a file, upright; None: they are something else."""
+    """The image in the bytes of such a file, upright; None: they are something else.
+
+    It is good until this thread asks for the next one of its size: to make an image takes as long as to decode it.
+    """
     if not (data.startswith(BEGIN) and data.endswith(END) and len(data) >= HEAD.size):
         return None
     _, width, height, depth, colours, compression, filters, interlaced, check, length, name = HEAD.unpack_from(data)
@@ -33,6 +38,16 @@ def plain_png(data: bytes) -> Image.Image | None:
         return None
     mode, pixels = MODES[colours], data[HEAD.size : HEAD.size + length]
     try:
-        return Image.frombytes(mode, (width, height), pixels, "zip", mode, 0)
+        image = _own(mode, width, height)
+        image.frombytes(pixels, "zip", mode, 0)
     except ValueError:  # too few pixels, or broken ones
         return None
+    return image
+
+
+def _own(mode: str, width: int, height: int) -> Image.Image:
+    """An image of this thread's, with any pixels."""
+    last: Image.Image | None = getattr(_IMAGES, "last", None)
+    if last is None or last.mode != mode or last.size != (width, height):
+        last = _IMAGES.last = Image.new(mode, (width, height))
+    return last

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,12 +23,24 @@ PAYS = 0.9
 
 def awake(opened: Tensor) -> Tensor | None:
     """Which filters to compute where gates (B, C) bool are open, as sorted places; None: all of them."""
-    width = opened.shape[1]
     if torch.compiler.is_compiling() or opened.device.type != "cpu" or len(opened) < FEWEST:
         return None  # a graph computes the same for all images; other devices would have to be waited for
-    wanted = opened.numpy().any(0)  # in NumPy: of so few numbers the calls are what takes time
-    count = max(STEP, -(-int(wanted.sum()) // STEP) * STEP)
-    if count > PAYS * width:
+    wanted: npt.NDArray[np.bool_] = np.any(opened.numpy(), axis=0)  # in NumPy: of so few numbers calls take the time
+    return _filled_up(wanted, STEP)
+
+
+def some(places: Tensor, width: int, step: int) -> Tensor | None:
+    """``places`` of filters, in order, with others to make a multiple of ``step``; None: nearly all ``width``."""
+    if places.device.type != "cpu":
+        return None
+    wanted = np.zeros(width, dtype=bool)
+    wanted[places.numpy()] = True
+    return _filled_up(wanted, step)
+
+
+def _filled_up(wanted: npt.NDArray[np.bool_], step: int) -> Tensor | None:
+    count = max(step, -(-int(wanted.sum()) // step) * step)
+    if count > PAYS * len(wanted):
         return None
     return torch.from_numpy(np.sort(np.argsort(~wanted, kind="stable")[:count]))
 

@@ -7,54 +7,117 @@ takes those that it keeps and applies its own gates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import cast
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lockgate.inference.asleep import awake, holding, some
 from lockgate.inference.compact import Compact, filled, rebuilt
 from lockgate.inference.cut import CompactStream
+from lockgate.inference.reading import Reader
 from lockgate.layers.plain import Then
 
-AT_ONCE = 5 * 2**20
+AT_ONCE = 6 * 2**20
 """Bytes of maps of the size of the image that are made at a time: more fall out of the processor's caches."""
 PAYS = 0.75
 """Filters are computed together only if they are fewer than this share of those of all streams."""
+MOSTLY = 0.5
+"""Where more than this share of the images want filters that a stream leaves out, all are run through all of it."""
+FEWER = 256
+"""Images that are then read at a time: a whole stream makes more maps of each."""
+STEP = 16
+"""As many filters as a multiple of this are computed for all."""
+
+
+class Member(NamedTuple):
+    """What one stream takes of the maps that are computed for all, for some images."""
+
+    gates: Tensor  # (B, 1, n) of 0 and 1, of the filters it takes
+    places: Tensor  # (n,), where they are among those of all
+    rows: Tensor | None  # (n,), which of its own they are; None: all
+    wanted: Tensor | None  # (B,), where a filter that it lacks was wanted
+
+
+Output = tuple[Tensor, Tensor | None]
+"""As of ``Compact``: the gated map, and where a filter that was left out was wanted."""
+
+
+class Now(NamedTuple):
+    """What is read."""
+
+    images: Tensor
+    members: dict[FromCommon, Member]  # one of each stream
+    outputs: dict[FromCommon, Output]  # none before the first stream asks
 
 
 class Common(nn.Module):
-    """The filters that read the image, of all streams: for the images that ``reading`` was given, and no others."""
+    """The filters that read the image, of all streams: for the images that ``passes`` gives, and no others."""
 
     def __init__(self, filters: Compact) -> None:
         super().__init__()
         self.filters = filters
-        self._now: tuple[Tensor, list[Tensor]] | None = None  # the images, and their maps, part by part
+        self.readers: list[tuple[FromCommon, FromCommon | None]] = []
+        """Of each stream: what it reads, and where some filters are left out, what all of it reads."""
+        self._now: Now | None = None
 
-    @contextmanager
-    def reading(self, images: Tensor) -> Iterator[None]:
-        """Inside, all streams read ``images`` (B, C, H, W)."""
-        self._now = (images, [])
-        try:
-            yield
-        finally:
-            self._now = None
+    def passes(self, images: Tensor) -> Iterator[Tensor]:
+        """``images`` (B, C, H, W) in parts; until the next is asked for, all streams read that part."""
+        members = self._members(images)
+        whole = any(reader in members for _, reader in self.readers if reader is not None)
+        for part in torch.split(images, FEWER) if whole else (images,):
+            self._now = Now(part, members if part is images else self._members(part), {})
+            try:
+                yield part
+            finally:
+                self._now = None
 
-    def taken(self, x: Tensor, places: Tensor, then: Then) -> Tensor | None:
-        """The maps of some filters, (B, places, H, W); None: ``x`` are other images."""
+    def reads(self, reader: FromCommon, x: Tensor) -> bool:
+        """Whether ``reader`` is one of those that read, and ``x`` the images."""
         now = self._now  # one look: another thread may begin meanwhile
-        if now is None or now[0] is not x:
+        return now is not None and now.images is x and reader in now.members
+
+    def taken(self, reader: FromCommon, x: Tensor, then: Then) -> Output | None:
+        """What ``reader`` gives; None: it does not read, or other images."""
+        now = self._now
+        if now is None or now.images is not x or reader not in now.members:
             return None
-        if not now[1]:
-            now[1].extend(in_parts(self.filters, x, then))
-        most, channels, height, width = now[1][0].shape
-        some = x.new_empty(len(x) * height * width, len(places))
-        for part, out in zip(now[1], torch.split(some, most * height * width), strict=True):
-            flat = part.permute(0, 2, 3, 1).reshape(-1, channels)  # channels last, as they lie in memory
-            torch.index_select(flat, 1, places, out=out)
-        return some.reshape(len(x), height, width, len(places)).permute(0, 3, 1, 2)
+        if not now.outputs:
+            now.outputs.update(self._read(now, then))
+        return now.outputs[reader]
+
+    def _members(self, images: Tensor) -> dict[FromCommon, Member]:
+        pooled, found = images.mean((2, 3)), dict[FromCommon, Member]()
+        for reader, whole in self.readers:
+            member = reader.member(pooled)
+            lacks = whole is not None and member.wanted is not None and member.wanted.float().mean() > MOSTLY
+            found |= {whole: whole.member(pooled)} if whole is not None and lacks else {reader: member}
+        return found
+
+    def _read(self, now: Now, then: Then) -> dict[FromCommon, Output]:
+        """For all streams at once, part by part: a part's maps are still in the processor's caches for each of them."""
+        x, members = now.images, list(now.members.values())
+        rows = some(torch.cat([member.places for member in members]), self.filters.width, STEP)
+        places = [member.places if rows is None else torch.searchsorted(rows, member.places) for member in members]
+        maps: list[Tensor] = []  # of each member, (B * H * W, n): channels last
+        start = 0
+        for part in in_parts(self.filters, x, then, rows):
+            count, channels, height, width = part.shape
+            flat, cells = part.permute(0, 2, 3, 1).reshape(-1, channels), height * width
+            maps = maps or [x.new_empty(len(x) * cells, len(place)) for place in places]
+            for member, place, own in zip(members, places, maps, strict=True):
+                here = own[start * cells : (start + count) * cells]
+                torch.index_select(flat, 1, place, out=here)
+                here.view(count, cells, -1).mul_(member.gates[start : start + count])
+            start += count
+        outputs: dict[FromCommon, Output] = {}
+        for (reader, member), own in zip(now.members.items(), maps, strict=True):
+            made = own.reshape(len(x), height, width, -1).permute(0, 3, 1, 2)
+            outputs[reader] = (made if member.rows is None else holding(made, member.rows), member.wanted)
+        return outputs
 
 
 class FromCommon(nn.Module):
@@ -62,21 +125,25 @@ class FromCommon(nn.Module):
 
     places: Tensor
 
-    def __init__(self, own: Compact, common: Common, places: Tensor) -> None:
+    def __init__(self, own: Compact, alone: nn.Module, common: Common, places: Tensor) -> None:
         super().__init__()
-        self.own = own
+        self.own, self.alone = own, alone
         self.common = [common]  # not a part of this module: it is everybody's
         self.register_buffer("places", places)
 
-    def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, task: int, then: Then) -> Output:
         """As ``Compact``."""
+        found = None if torch.compiler.is_compiling() else self.common[0].taken(self, x, then)
+        return cast(Output, self.alone(x, task, then)) if found is None else found
 
-        def maps(rows: Tensor | None) -> Tensor:
-            places = self.places if rows is None else self.places[rows]
-            h = None if torch.compiler.is_compiling() else self.common[0].taken(x, places, then)
-            return then(self.own.linear_map(x, rows)) if h is None else h
-
-        return self.own.gating(x, maps)
+    def member(self, pooled: Tensor) -> Member:
+        """What it takes of the maps of images of which ``pooled`` (B, C) are the means."""
+        assert self.own.gate is not None
+        opened, wanted = self.own.gate(pooled)
+        rows = awake(opened) if self.own.one_reads else None
+        if rows is None:
+            return Member(opened.to(pooled.dtype)[:, None], self.places, None, wanted)
+        return Member(opened.index_select(1, rows).to(pooled.dtype)[:, None], self.places[rows], rows, wanted)
 
 
 class InParts(nn.Module):
@@ -99,33 +166,50 @@ def in_parts(layer: Compact, x: Tensor, then: Then, rows: Tensor | None = None) 
     filters = layer.width if rows is None else len(rows)
     most = AT_ONCE // (4 * filters * x.shape[2] * x.shape[3])
     for part in torch.split(x, 1 << max(0, most.bit_length() - 1)):
-        yield then(layer.linear_map(part, rows))
+        yield layer.mapped(part, rows, then)
 
 
 def make_common(streams: Sequence[CompactStream]) -> Common | None:
     """Let ``streams`` read the image together; None: what they compute of it differs, or is too little alike."""
     readers = [stream.full if stream.narrow is None else stream.narrow for stream in streams]
+    wholes = [stream.full for stream in streams if stream.narrow is not None]
     name = next(iter(readers[0].backbone.layers))
-    layers = [cast(Compact, reader.backbone.layers[name]) for reader in readers]
-    if readers[0].backbone.sources[0] is not None or layers[0].weight.dim() != 4:
+
+    def reading(reader: Reader) -> Compact:
+        return cast(Compact, reader.backbone.layers[name])
+
+    first = reading(readers[0])
+    if readers[0].backbone.sources[0] is not None or first.weight.dim() != 4:
         return None
+    layers = [reading(reader) for reader in readers]
+    alike = torch.unique(torch.cat([layer.filters for layer in layers]))
+    if filled(len(alike)) > PAYS * sum(len(layer.weight) for layer in layers):
+        return None
+    layers += [reading(reader) for reader in wholes]
     union = torch.unique(torch.cat([layer.filters for layer in layers]))
-    if filled(len(union)) > PAYS * sum(len(layer.weight) for layer in layers):
-        return None
-    weight = layers[0].weight.new_zeros(filled(len(union)), *layers[0].weight.shape[1:])
-    bias = layers[0].bias.new_zeros(len(weight))
+    weight = first.weight.new_zeros(filled(len(union)), *first.weight.shape[1:])
+    bias = first.bias.new_zeros(len(weight))
     places = [torch.searchsorted(union, layer.filters) for layer in layers]
     for layer, place in zip(layers, places, strict=True):
         weight[place], bias[place] = layer.weight[: len(place)], layer.bias[: len(place)]
     pairs = zip(layers, places, strict=True)
     if not all(torch.equal(layer.weight[: len(place)], weight[place]) for layer, place in pairs):
         return None  # a norm of the task's own was folded in
-    common = Common(Compact(weight, bias, layers[0].stride, layers[0].padding))
-    for reader, layer, place in zip(readers, layers, places, strict=True):
+    common = Common(Compact(weight, bias, first.stride, first.padding))
+
+    def joined(reader: Reader, alone: Callable[[Compact], nn.Module]) -> FromCommon:
+        layer = reading(reader)
+        place = torch.searchsorted(union, layer.filters)
         spare = F.pad(place, (0, len(layer.weight) - len(place)))  # filled up with any: their gates never open
-        reader.backbone = rebuilt(reader.backbone, {id(layer): FromCommon(layer, common, spare)})
+        made = FromCommon(layer, alone(layer), common, spare)
+        reader.backbone = rebuilt(reader.backbone, {id(layer): made})
+        return made
+
     for stream in streams:
-        if stream.narrow is not None:  # what lacks filters reads with the others; what has them all, by itself
-            whole = cast(Compact, stream.full.backbone.layers[name])
-            stream.full.backbone = rebuilt(stream.full.backbone, {id(whole): InParts(whole)})
+        if stream.narrow is None:
+            common.readers.append((joined(stream.full, lambda own: own), None))
+        else:
+            whole = joined(stream.full, InParts)  # what lacks filters reads with the others; all of it, by itself too
+            common.readers.append((joined(stream.narrow, lambda own: own), whole))
+            stream.runs_whole = functools.partial(common.reads, whole)
     return common

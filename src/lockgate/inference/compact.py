@@ -15,10 +15,12 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
 from lockgate.inference.asleep import awake, columns, held, holding
+from lockgate.inference.neighbours import convolved_and_pooled, pays
 from lockgate.layers.gate import ChannelGate
 from lockgate.layers.gated import Gated
 from lockgate.layers.norm import TaskNorm
 from lockgate.layers.plain import Then
+from lockgate.layers.pool import pool_relu
 
 LANES = 8
 """Channels are filled up with zeros to a multiple of this: as many floats as a vector register of AVX2 holds."""
@@ -104,16 +106,27 @@ class Compact(nn.Module):
 
     def linear_map(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """The map being gated, of all filters or of ``rows``."""
-        weight, bias = columns(self.weight, held(x)), cast(Tensor, self.bias)
-        if rows is not None:
-            weight, bias = weight.index_select(0, rows), bias.index_select(0, rows)
+        weight, bias = self._part(x, rows)
         if weight.dim() == 2:
             return F.linear(x, weight, bias)
         return F.conv2d(x, weight, bias, self.stride, self.padding)
 
+    def mapped(self, x: Tensor, rows: Tensor | None, then: Then) -> Tensor:
+        """The same, and ``then``."""
+        if then is pool_relu:
+            weight, bias = self._part(x, rows)
+            if pays(x, weight, self.stride):
+                return convolved_and_pooled(x, weight, bias, self.padding)
+        return then(self.linear_map(x, rows))
+
+    def _part(self, x: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Weights and biases of all filters, or of ``rows``, on the channels that ``x`` has."""
+        weight, bias = columns(self.weight, held(x)), cast(Tensor, self.bias)
+        return (weight, bias) if rows is None else (weight.index_select(0, rows), bias.index_select(0, rows))
+
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, Tensor | None]:
         """The gated output, and where a channel that was left out was wanted, (B,)."""
-        return self.gating(x, lambda rows: then(self.linear_map(x, rows)))
+        return self.gating(x, lambda rows: self.mapped(x, rows, then))
 
     def gating(self, x: Tensor, maps: Callable[[Tensor | None], Tensor]) -> tuple[Tensor, Tensor | None]:
         """The same, where ``maps`` computes all filters, or some."""

@@ -131,8 +131,14 @@ class AllTasks(nn.Module):
         """What each stream gives for centred images."""
         if self.common is None or torch.compiler.is_compiling():
             return [stream(x) for stream in self.streams]
-        with self.common.reading(x):
-            return [stream(x) for stream in self.streams]
+        parts = [[stream(part) for stream in self.streams] for part in self.common.passes(x)]
+        return parts[0] if len(parts) == 1 else [_joined(of_stream) for of_stream in zip(*parts, strict=True)]
+
+
+def _joined(parts: Sequence[tuple[Tensor, Tensor | None]]) -> tuple[Tensor, Tensor | None]:
+    """What a stream gave for parts of the images, one after another."""
+    features, scores = zip(*parts, strict=True)
+    return torch.cat(features), None if scores[0] is None else torch.cat(scores)
 
 
 class Compiled(nn.Module):

@@ -6,6 +6,8 @@ those filters would have been zero. The others are run again through all filters
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -33,10 +35,13 @@ class CompactStream(nn.Module):
         super().__init__()
         self.full, self.width, self.narrow = full, width, narrow
         self.register_buffer("places", torch.arange(width) if places is None else places)
+        self.runs_whole: Callable[[Tensor], bool] = lambda _: False
+        """Whether most images of a pass want what the narrow one lacks."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """(B, C, H, W) to features (B, width), and what they add to the scores of a read-out, (B, classes)."""
-        if self.narrow is None or torch.compiler.is_compiling():  # an exported graph runs all images alike
+        # An exported graph runs all images alike.
+        if self.narrow is None or torch.compiler.is_compiling() or self.runs_whole(x):
             features, scores, _ = self.full(x)
             return features, scores
         narrow, scores, wanted = self.narrow(x)

@@ -96,8 +96,9 @@ class ChannelGate(nn.Module):
 
     @torch.no_grad()
     def forget_shut(self, read: Tensor | None) -> None:
-        """Zero what makes no difference any more: weights of sealed channels, and of inputs that are not ``read``."""
+        """Zero what makes no difference any more: what sealed channels would be, and inputs that are not ``read``."""
         self.excite.weight[~self.seal] = 0
+        self.excite.bias[~self.seal] = 0
         if read is not None:
             unread = torch.ones(self.squeeze.in_features, dtype=torch.bool, device=read.device)
             self.squeeze.weight[:, unread.index_fill(0, read, False)] = 0

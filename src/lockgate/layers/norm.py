@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -60,6 +61,16 @@ class TaskNorm(nn.Module):
         """Normalise (B, C, H, W) by the statistics of ``task``."""
         norm = cast(BatchNorm2d, self.norms[task])
         return norm(x) if task not in self.reads else _normalise_some(norm, x, self.reads[task])
+
+    @torch.no_grad()
+    def forget_shut(self, task: int) -> None:
+        """Zero what the norm of ``task`` holds of channels that its stream has not: nothing ever reads it."""
+        if task in self.reads:
+            norm = cast(BatchNorm2d, self.norms[task])
+            shut = torch.ones_like(norm.weight, dtype=torch.bool).index_fill(0, self.reads[task], False)
+            for held in norm.state_dict().values():
+                if held.dim():  # one is a number of batches
+                    held[shut] = 0
 
 
 def _normalise_some(norm: BatchNorm2d, x: Tensor, index: Tensor) -> Tensor:

@@ -27,6 +27,11 @@ def max_pool(h: Tensor) -> Tensor:
     return torch.maximum(rows[..., 0:width:2], rows[..., 1:width:2])
 
 
+def pool_relu(h: Tensor) -> Tensor:
+    """2x2 max pooling, then ReLU: the values of the other order (both are monotone), at a quarter of its cost."""
+    return relu(max_pool(h))
+
+
 def pooled(h: Tensor, grid: int) -> Tensor:
     """A map (B, C[, H, W]) averaged to at most ``grid`` x ``grid`` cells, channel by channel, (B, C * cells)."""
     if h.dim() == 2:

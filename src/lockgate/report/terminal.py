@@ -77,8 +77,5 @@ def _capacity(layers: Sequence[Layer]) -> str:
 def table(rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None) -> list[str]:
     """Lines of aligned columns, of their own width or of ``widths``: the first to the left, the others to the right."""
     widths = widths or [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True))]
-        lines.append(("  " + "  ".join(cells)).rstrip())
-    return lines
+    line = "".join(f"  {{:{side}{width}}}" for side, width in zip("<" + ">" * len(widths), widths, strict=False))
+    return [line.format(*row).rstrip() for row in rows]

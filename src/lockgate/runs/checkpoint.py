@@ -33,9 +33,10 @@ from lockgate.errors import CheckpointError
 from lockgate.runs.packing import packed, unpacked
 from lockgate.types import State
 
-FORMAT = 5
-READABLE = (2, 3, 4, FORMAT)
-"""Formats 2 and 3 are of 0.1 (``legacy.py``); 2 wrote the whole learner inside a task too. Up to 4 wrote zeros."""
+FORMAT = 6
+READABLE = (2, 3, 4, 5, FORMAT)
+"""Formats 2 and 3 are of 0.1 (``legacy.py``); 2 wrote the whole learner inside a task too. Up to 4 wrote zeros,
+and 5 what is left of a tensor as two (``packing.py``)."""
 Kind = Literal["task", "fit"]
 WAYS_BACK = {
     "config.yaml": (("task", "fit"), "resume", ["--previous"]),

@@ -95,6 +95,32 @@ def test_what_is_above_when_annealing_begins_is_shut_the_least_used_first():
         assert left == [0, 1, 16, 17, 18]  # what is locked costs no room
 
 
+def test_where_layers_grow_a_stream_is_no_wider_than_they_were_at_first():
+    learner, scenario = tiny.world("ccgn", width=WIDTH, budget=0.8, grow=1.0)
+    for task in scenario.tasks[:2]:
+        for layer in learner.gated.values():
+            layer.owner[:] = 0  # all that there is, so that as much comes again
+        learner.begin_task(task)
+    for layer in learner.gated.values():
+        assert layer.width == 2 * WIDTH
+        layer.gate(1).fires.copy_(torch.arange(2 * WIDTH).float())
+    learner.budget.hold(1)
+    for layer in learner.gated.values():
+        left = torch.nonzero(~layer.gate(1).pruned).flatten().tolist()
+        new = range(WIDTH + 4, 2 * WIDTH)  # 0.8 of what is free, the most used; then of all the most used
+        assert left == [16, 17, 18, 19, *new]
+
+
+def test_a_late_stream_that_was_learnt_is_no_wider_either(tmp_path):
+    size = {"tasks": 3, "epochs": 3, "data": {"synthetic_classes": 6, "synthetic_per_class": 40}, "model": {"width": 6}}
+    options = {"budget": 0.8, "grow": 1.0, "open_bias": 3.0, "sparsity_warmup": 0}
+    summary = run(tiny.experiment("ccgn", options=options, **size), tmp_path / "run")
+    assert summary["audit"]["ok"]
+    for layer in summary["capacity"]["layers"]:
+        assert layer["width"] > 6
+        assert all(0 < count <= 6 for count in layer["relevant"])
+
+
 @pytest.mark.parametrize("backbone", ["simple_cnn", "resnet18"])
 @pytest.mark.parametrize(("method", "selection"), [("ccgn", "accuracy"), ("ccgn-episodic", "last")])
 @pytest.mark.parametrize("anneal", [0.4, 0.0])

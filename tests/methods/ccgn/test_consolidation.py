@@ -76,6 +76,7 @@ def test_what_is_forgotten_of_shut_channels_changes_no_answer(backbone):
     for weight in (
         learner.heads[0].weight.T,
         last.gate(0).excite.weight,
+        *([norm.norms[0].running_var[:, None] for norm in learner.backbone.channels[-1].norms]),
         learner.task_classifier.squeeze.weight.T[:16],
     ):
         assert (weight.abs().sum(1) > 0).tolist() == [channel % 3 == 0 for channel in range(len(weight))]

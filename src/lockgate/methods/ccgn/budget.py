@@ -9,6 +9,10 @@ Both are bounds, so their coefficients are dual variables: a price is raised whi
 lowered below (dual ascent). What is above the first bound all the same when annealing begins is shut for good, the
 filters that fired least since the last look first (``pruning.WINDOW``), and the rest of the task is learnt without it.
 Filters that are locked already cost time but no room: they count in the second budget only.
+
+Where layers grow, so would streams: the hundredth could open all that 99 tasks have locked, and with it would grow its
+gates, what the task classifier reads (Eq. 7), and the seconds of an answer. So when a budget is held, a stream keeps at
+most as many filters of a layer as the layer had at first, and a task costs as much late as early.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from lockgate.layers.gate import ChannelGate
 from lockgate.layers.gated import TaskGated
 from lockgate.training import distributed
 
@@ -37,6 +42,8 @@ class Budget(nn.Module):
     def __init__(self, layers: Sequence[TaskGated], share: float, start: float, head_start: float = 0.0) -> None:
         super().__init__()
         self.layers, self.share, self.start = layers, share, start
+        self.first = [layer.width for layer in layers]
+        """The widths before any has grown."""
         self.head_start = head_start
         """How many parts more than its own the first task may take."""
         self.most_open = 1.0
@@ -78,11 +85,17 @@ class Budget(nn.Module):
 
     @torch.no_grad()
     def hold(self, task: int) -> None:
-        """Shut for good what is above the quota of new filters: those that fired least since the last look."""
-        for layer, quota in zip(self.layers, self.quota.tolist(), strict=True):
+        """Shut for good what is above the quota of new filters, and then what is above the first width."""
+        for layer, quota, first in zip(self.layers, self.quota.tolist(), self.first, strict=True):
             gate = layer.gate(task)
-            new = ~layer.locked & gate.seal & ~gate.pruned
             fires = distributed.from_rank_zero(gate.fires)
-            least_first = fires.masked_fill(~new, torch.inf).argsort(stable=True)
-            gate.pruned[least_first[: max(0, int(new.sum()) - quota)]] = True
+            _shut(gate, ~layer.locked, quota, fires)
+            _shut(gate, torch.ones_like(gate.pruned), first, fires)
         self.held.fill_(True)
+
+
+def _shut(gate: ChannelGate, among: Tensor, most: int, fires: Tensor) -> None:
+    """Of the channels ``among``, (c,), leave ``most`` that can open: those go that fired least since the last look."""
+    can_open = among & gate.seal & ~gate.pruned
+    least_first = fires.masked_fill(~can_open, torch.inf).argsort(stable=True)
+    gate.pruned[least_first[: max(0, int(can_open.sum()) - most)]] = True

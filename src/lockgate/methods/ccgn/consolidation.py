@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lockgate.layers.gated import Gated, TaskGated
 from lockgate.layers.lock import Lockable
+from lockgate.layers.norm import TaskNorm
 from lockgate.methods.capacity import LayerCapacity
 from lockgate.methods.network import MultiHeadNetwork
 from lockgate.training import distributed
@@ -55,8 +56,12 @@ def consolidate(
 def forget_shut(network: MultiHeadNetwork, task: int) -> None:
     """Zero weights of ``task`` that meet nothing but zeros for ever: no answer changes, and zeros need no room on disk.
 
-    They are those of channels that its stream can never open, in its gates and its head.
+    They are those of channels that its stream can never open, in its gates, its norms and its head.
     """
+    for group in network.backbone.channels:
+        for norm in group.norms:
+            if isinstance(norm, TaskNorm):
+                norm.forget_shut(task)
     for layer in network.backbone.layers.values():
         if isinstance(layer, Gated):
             layer.gate(task).forget_shut(layer.reads.get(task))
