@@ -11,6 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.support.tiny import sign
 
+from lockgate.runs.packing import unpacked
+
 Command = Callable[..., tuple[int, str, str]]
 
 
@@ -20,7 +22,7 @@ def newest_end(run: Path) -> Path:
 
 def nudge(checkpoint: Path, name: str, row: int) -> None:
     """Move one number of one filter by its last bit."""
-    tensors = load_file(checkpoint / "learner.safetensors")
+    tensors = unpacked(load_file(checkpoint / "learner.safetensors"))
     flat = tensors[name][row].view(-1)
     flat[0] = torch.nextafter(flat[0], torch.tensor(torch.inf))
     save_file(tensors, checkpoint / "learner.safetensors")
