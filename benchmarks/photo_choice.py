@@ -34,7 +34,7 @@ from lockgate.methods.temperature import temperature_of
 
 SETS = ("flowers20", "grocery24", "trashnet6", "imagenet50", "cifar10")
 PER_CLASS = {"imagenet50": 30, "cifar10": 150}
-SLDA, RIDGES, RANPAC = 0.3, (0.1, 0.3, 1.0), (0.01, 0.1, 0.3)
+SLDA, RIDGES, OF_PRODUCTS, RANPAC = 0.3, (0.1, 0.3, 1.0), (0.1,), (0.01, 0.1, 0.3)
 
 
 def images(data: Path, name: str, size: int) -> tuple[Tensor, Tensor]:
@@ -140,7 +140,7 @@ def scores(
         "slda, as read": {0: slda(x, y, z)},
         "slda": {0: slda(root(x), y, root(z))},
         "ridge": ridges(root(x), y, root(z), RIDGES, standard=True),
-        "products": ridges(products[0], y, products[1], RIDGES, standard=True),
+        "products": ridges(products[0], y, products[1], OF_PRODUCTS, standard=True),
         "ranpac": ridges(project(x), y, project(z), RANPAC, standard=False),
     }
 

@@ -1,4 +1,4 @@
-"""What ncm, slda, slda-ridge and ranpac share: a frozen network, one pass, answers of past tasks that never change."""
+"""What ncm, slda and ranpac share: a frozen network, one pass, answers of past tasks that never change."""
 
 from __future__ import annotations
 

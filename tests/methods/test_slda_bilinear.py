@@ -10,8 +10,8 @@ from tests.support import tiny
 from lockgate.evaluation.exactness import audit, promise
 from lockgate.methods.protocols import report_of
 from lockgate.methods.slda import SLDA
-from lockgate.methods.slda_bilinear import UNCHOSEN_OF_PRODUCTS, Bilinear, middle_map, sketch
-from lockgate.methods.slda_ridge import RIDGES, ridge_weights
+from lockgate.methods.slda_bilinear import RIDGE, UNCHOSEN, Bilinear, middle_map, sketch
+from lockgate.methods.slda_ridge import ridge_weights
 from lockgate.testing import walk
 
 
@@ -60,11 +60,11 @@ def test_answers_are_the_product_of_three():
     learner, scenario = learnt()
     x = torch.cat([task.test.x for task in scenario.tasks])
     z, u = learner.features(x).double().split([learner.means_width, learner.bilinear.width], dim=1)
-    (ridge, of_slda, of_ridge), (other, of_products) = learner.chosen, learner.chosen_of_products
+    ridge, of_slda, of_ridge = learner.chosen
     factors = [
         F.linear(z, *SLDA.solve(learner, scenario.tasks[-1])) / of_slda,
         F.linear(z, *ridge_weights(learner.statistics, ridge)) / of_ridge,
-        F.linear(u, *ridge_weights(learner.products, other)) / of_products,
+        F.linear(u, *ridge_weights(learner.products, RIDGE)) / learner.product_temperature,
     ]
     wanted = sum(factor.log_softmax(1) for factor in factors).log_softmax(1)
     said = learner.predict(x, None).double() * learner.temperatures.double().log().mean().exp()
@@ -73,11 +73,11 @@ def test_answers_are_the_product_of_three():
 
 def test_what_tasks_have_chosen_of_products_is_averaged():
     learner, scenario = learnt()
-    assert learner.product_choices.shape == (len(scenario.tasks), 2)
-    assert all(any(np.isclose(a, r) for r in RIDGES) for a in learner.product_choices[:, 0].tolist())
-    np.testing.assert_allclose(learner.chosen_of_products, np.exp(np.log(learner.product_choices.numpy()).mean(0)))
-    learner.product_choices = torch.full((1, 2), float("nan"), dtype=torch.float64)
-    assert learner.chosen_of_products == list(UNCHOSEN_OF_PRODUCTS)
+    found = learner.product_temperatures
+    assert found.shape == (len(scenario.tasks), 1)
+    np.testing.assert_allclose(learner.product_temperature, np.exp(np.log(found.numpy()).mean()))
+    learner.product_temperatures = torch.full((1, 1), float("nan"), dtype=torch.float64)
+    assert learner.product_temperature == UNCHOSEN
 
 
 def test_what_is_counted_is_what_all_images_come_to_and_is_told():
@@ -93,7 +93,7 @@ def test_what_is_counted_is_what_all_images_come_to_and_is_told():
 
 
 def test_an_audit_looks_at_what_is_counted_of_products_and_at_how_channels_are_summed():
-    for name in ("products.sums", "bilinear.mix", "product_choices"):
+    for name in ("products.sums", "bilinear.mix", "product_temperatures"):
         *_, (learner, seen) = walk(tiny.experiment("slda-bilinear"))
         made = [promise(learner, [*seen[: task.id], task]) for task in seen]
         assert audit(learner, seen, made).ok

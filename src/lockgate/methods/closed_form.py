@@ -1,4 +1,4 @@
-"""A frozen network and a classifier that is solved for instead of trained: what ncm, slda, slda-ridge and ranpac share.
+"""A frozen network and a classifier that is solved for instead of trained: what ncm, slda and ranpac share.
 
 end of task t:  one pass over its images -> statistics by class (statistics.py) -> weights, in closed form
                 chosen and tempered by its held-out images, which are then counted as well

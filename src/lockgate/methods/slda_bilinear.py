@@ -10,8 +10,7 @@ last one before the network's last reduction: later ones have few places left. S
 sketch of compact bilinear pooling (Gao, Beijbom, Zhang and Darrell, CVPR 2016), here of channels.
 
 Of u as of z counts, sums and products are kept, so slda-ridge's promises stay: no image is kept, nothing depends on
-the order of images, and past answers, the task given, are the same bits for ever. The third ridge and T3 are chosen
-as the others are.
+the order of images, and past answers, the task given, are the same bits for ever. T3 is chosen as T1 and T2 are.
 """
 
 from __future__ import annotations
@@ -30,13 +29,16 @@ from lockgate.layers.pool import root
 from lockgate.methods.base import Context
 from lockgate.methods.closed_form import collect, held_out_features, pooled_layers
 from lockgate.methods.slda import SLDAOptions
-from lockgate.methods.slda_ridge import SLDARidge, averaged, choose_ridge, ridge_weights
+from lockgate.methods.slda_ridge import SLDARidge, averaged, ridge_weights
 from lockgate.methods.statistics import Statistics
+from lockgate.methods.temperature import temperature_of
 from lockgate.training.phase import evaluating
 from lockgate.types import Examples, Task
 
-UNCHOSEN_OF_PRODUCTS = (0.3, 0.01)
-"""a and T3 where no task has two classes and held-out images to choose by."""
+RIDGE = 0.1
+"""a of the regression on u. From 0.03 to 1 it hardly matters (docs/photos.md), and to try several takes time."""
+UNCHOSEN = 0.01
+"""T3 where no task has two classes and held-out images to choose by."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class SLDABilinear(SLDARidge):
     Options: ClassVar[type[Any]] = SLDABilinearOptions
     version: ClassVar[int] = 1
     options: SLDABilinearOptions
-    product_choices: Tensor
+    product_temperatures: Tensor
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -87,7 +89,7 @@ class SLDABilinear(SLDARidge):
             found = middle_map(*self.backbone.read_given(self.input(x)))
         self.bilinear = Bilinear(found.shape[1], self.options.channels)
         self.products = Statistics(self.bilinear.width, True)
-        self.register_buffer("product_choices", torch.empty(0, 2, dtype=torch.float64))  # (tasks, 2): a, T3; NaN: none
+        self.register_buffer("product_temperatures", torch.empty(0, 1, dtype=torch.float64))  # (tasks, 1): T3
         self.means_width = self.width
         self.width += self.bilinear.width
         self.weight = self.weight.new_empty(0, self.width)
@@ -107,11 +109,11 @@ class SLDABilinear(SLDARidge):
     def solve(self, task: Task) -> tuple[Tensor, Tensor]:
         """The sum of all three, tempered; the first time for a task, its held-out images choose before."""
         weight, bias = super().solve(task)
-        if len(self.product_choices) < len(self.heads):
-            chosen = self._choose_of_products(task, len(bias))
-            self.product_choices = torch.cat([self.product_choices, self.product_choices.new_tensor([chosen])])
-        ridge, temperature = self.chosen_of_products
-        other, shift = self.solve_products(ridge)
+        other, shift = self.solve_products()
+        if len(self.product_temperatures) < len(self.heads):
+            chosen = self._choose_of_products(task, other, shift)
+            self.product_temperatures = torch.cat([self.product_temperatures, weight.new_tensor([[chosen]])])
+        temperature = self.product_temperature
         return weight + other / temperature, bias + shift / temperature
 
     def solve_slda(self, task: Task) -> tuple[Tensor, Tensor]:
@@ -124,32 +126,33 @@ class SLDABilinear(SLDARidge):
         weight, bias = super().solve_ridge(ridge)
         return F.pad(weight, (0, self.bilinear.width)), bias
 
-    def solve_products(self, ridge: float) -> tuple[Tensor, Tensor]:
+    def solve_products(self) -> tuple[Tensor, Tensor]:
         """On u; z weighs nothing."""
-        weight, bias = ridge_weights(self.products, ridge)
+        weight, bias = ridge_weights(self.products, RIDGE)
         return F.pad(weight, (self.means_width, 0)), bias
 
     @property
-    def chosen_of_products(self) -> list[float]:
-        """a and T3: the geometric mean of what tasks have chosen."""
-        return averaged(self.product_choices, UNCHOSEN_OF_PRODUCTS)
+    def product_temperature(self) -> float:
+        """T3: the geometric mean of what tasks have chosen."""
+        return averaged(self.product_temperatures, [UNCHOSEN])[0]
 
-    def _choose_of_products(self, task: Task, classes: int) -> tuple[float, float]:
-        if classes < 2 or not len(task.val):
-            return (float("nan"),) * 2
-        z = held_out_features(self, task).to(self.products.sums)
-        return choose_ridge(self.solve_products, z, task.val.y + classes - len(task.classes))
+    def _choose_of_products(self, task: Task, weight: Tensor, bias: Tensor) -> float:
+        """On held-out images that are not counted yet, among all classes seen."""
+        if len(bias) < 2 or not len(task.val):
+            return float("nan")
+        scores = F.linear(held_out_features(self, task).to(weight), weight, bias).cpu()
+        return temperature_of(scores, task.val.y + len(bias) - len(task.classes))
 
     def promised(self, task: int) -> dict[str, Tensor]:
         """As of slda-ridge, and what was counted of u; with the first task, how channels are summed."""
         classes = [entry["classes"] for entry in self.structure()]
         mine = slice(sum(classes[:task]), sum(classes[: task + 1]))
-        found = {**super().promised(task), "product_choices": self.product_choices[task]}
+        found = {**super().promised(task), "product_temperatures": self.product_temperatures[task]}
         found |= {"products.counts": self.products.counts[mine], "products.sums": self.products.sums[mine]}
         return found | ({"bilinear.mix": self.bilinear.mix} if task == 0 else {})
 
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
-        take_sizes(self, state, prefix, ("product_choices",))
+        take_sizes(self, state, prefix, ("product_temperatures",))
         super()._load_from_state_dict(state, prefix, *args)
 
 

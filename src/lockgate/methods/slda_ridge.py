@@ -13,7 +13,7 @@ several tasks the geometric mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -75,7 +75,12 @@ class SLDARidge(SLDA):
         if len(bias) < 2 or not len(task.val):
             return (float("nan"),) * 3
         z, y = held_out_features(self, task).to(weight), task.val.y + before
-        ridge, temperature = choose_ridge(self.solve_ridge, z, y)
+        tries = []
+        for ridge in RIDGES:
+            scores = F.linear(z, *self.solve_ridge(ridge)).cpu()
+            temperature = temperature_of(scores, y)
+            tries.append((float(F.cross_entropy(scores / temperature, y)), ridge, temperature))
+        _, ridge, temperature = min(tries)
         return ridge, temperature_of(F.linear(z, weight, bias).cpu(), y), temperature
 
     def promised(self, task: int) -> dict[str, Tensor]:
@@ -91,17 +96,6 @@ def averaged(choices: Tensor, unchosen: Sequence[float]) -> list[float]:
     """The geometric mean of what tasks have chosen, (tasks, n), NaN where one could not; ``unchosen`` if none could."""
     known = choices[~choices.isnan().any(1)]
     return known.log().mean(0).exp().tolist() if len(known) else list(unchosen)
-
-
-def choose_ridge(solve: Callable[[float], tuple[Tensor, Tensor]], z: Tensor, y: Tensor) -> tuple[float, float]:
-    """a and temperature of the least cross-entropy on held-out features ``z`` (N, D) of the classes ``y``."""
-    tries = []
-    for ridge in RIDGES:
-        scores = F.linear(z, *solve(ridge)).cpu()
-        temperature = temperature_of(scores, y)
-        tries.append((float(F.cross_entropy(scores / temperature, y)), ridge, temperature))
-    _, ridge, temperature = min(tries)
-    return ridge, temperature
 
 
 def ridge_weights(seen: Statistics, ridge: float) -> tuple[Tensor, Tensor]:
