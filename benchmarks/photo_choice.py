@@ -28,12 +28,13 @@ from lockgate.data import cifar10, folder, imagenet50
 from lockgate.layers.pool import pooled, root
 from lockgate.methods.closed_form import ClosedForm
 from lockgate.methods.ranpac import Projection
+from lockgate.methods.slda_bilinear import Bilinear, SLDABilinearOptions, middle_map
 from lockgate.methods.slda_ridge import STILL
 from lockgate.methods.temperature import temperature_of
 
 SETS = ("flowers20", "grocery24", "trashnet6", "imagenet50", "cifar10")
 PER_CLASS = {"imagenet50": 30, "cifar10": 150}
-SLDA, RIDGES, RANPAC = 0.3, (0.1, 0.3, 1.0), (0.01, 0.1, 0.3)
+SLDA, RIDGES, OF_PRODUCTS, RANPAC = 0.3, (0.1, 0.3, 1.0), (0.1,), (0.01, 0.1, 0.3)
 
 
 def images(data: Path, name: str, size: int) -> tuple[Tensor, Tensor]:
@@ -53,22 +54,32 @@ def images(data: Path, name: str, size: int) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def features(x: Tensor) -> Tensor:
-    """Of every layer of Lite0, pooled, (N, D)."""
+def features(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every layer of Lite0, pooled, (N, D); and products of channels, as slda-bilinear reads them, (N, F)."""
     network = efficientnet_lite0((3, *x.shape[2:]), ClosedForm.layer_factory("he", None), ModelConfig()).eval()
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (network.preprocessing.mean, network.preprocessing.std))
-    parts = [network.read_given((part.float() / 255 - mean) / std)[1] for part in x.split(32)]
-    return torch.cat([torch.cat([pooled(h, 1) for h in maps.values()], dim=1) for maps in parts])
+    torch.manual_seed(0)
+    products: Bilinear | None = None
+    means, multiplied = [], []
+    for part in x.split(32):
+        last, maps = network.read_given((part.float() / 255 - mean) / std)
+        middle = middle_map(last, maps)
+        products = products or Bilinear(middle.shape[1], SLDABilinearOptions().channels)
+        means.append(torch.cat([pooled(h, 1) for h in maps.values()], dim=1))
+        multiplied.append(products(middle))
+    return torch.cat(means), torch.cat(multiplied)
 
 
 def known(data: Path, name: str, size: int, cache: Path) -> dict[str, Tensor]:
     """Features of images and of their mirror images, labels and thumbnails; computed once."""
-    file = cache / f"choice-{name}-{size}.pt"
+    file = cache / f"choice-{name}-{size}-products.pt"
     if not file.exists():
         x, y = images(data, name, size)
         small = F.adaptive_avg_pool2d(x.float() / 255, 8).flatten(1)
         file.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({"as is": features(x), "mirrored": features(x.flip(3)), "y": y, "small": small}, file)
+        (as_is, products), (mirrored, of_mirrored) = features(x), features(x.flip(3))
+        made = {"as is": as_is, "mirrored": mirrored, "products": products, "mirrored products": of_mirrored}
+        torch.save({**made, "y": y, "small": small}, file)
     found: dict[str, Tensor] = torch.load(file, weights_only=True)
     return found
 
@@ -119,19 +130,28 @@ def ridges(x: Tensor, y: Tensor, z: Tensor, candidates: tuple[float, ...], stand
     return {a: z @ x.T @ solved(gram, target, a * float(gram.diagonal().mean())) for a in candidates}
 
 
-def scores(x: Tensor, y: Tensor, z: Tensor, order: int) -> dict[str, dict[float, Tensor]]:
-    """By each method, and each of its candidates."""
+def scores(
+    x: Tensor, y: Tensor, z: Tensor, products: tuple[Tensor, Tensor], order: int
+) -> dict[str, dict[float, Tensor]]:
+    """Of ``z`` by each method fitted to ``x``, and each of its candidates; ``products`` are those of both."""
     torch.manual_seed(order)
     project = Projection(x.shape[1], 2000)
     return {
         "slda, as read": {0: slda(x, y, z)},
         "slda": {0: slda(root(x), y, root(z))},
         "ridge": ridges(root(x), y, root(z), RIDGES, standard=True),
+        "products": ridges(products[0], y, products[1], OF_PRODUCTS, standard=True),
         "ranpac": ridges(project(x), y, project(z), RANPAC, standard=False),
     }
 
 
-PRODUCTS = (("slda", "ridge"), ("slda", "ranpac"), ("slda, as read", "ridge"))
+PRODUCTS = (
+    ("slda", "ridge"),
+    ("slda", "products"),
+    ("slda", "ridge", "products"),
+    ("slda", "ranpac"),
+    ("slda, as read", "ridge"),
+)
 
 
 def measure(of: dict[str, Tensor], alike: bool, order: int) -> dict[str, float]:
@@ -141,7 +161,8 @@ def measure(of: dict[str, Tensor], alike: bool, order: int) -> dict[str, float]:
 
     def fitted(rows: Tensor, asked: Tensor) -> dict[str, dict[float, Tensor]]:
         x = torch.cat([of["as is"][rows], of["mirrored"][rows]])
-        return scores(x, y[rows].repeat(2), of["as is"][asked], order)
+        products = torch.cat([of["products"][rows], of["mirrored products"][rows]]), of["products"][asked]
+        return scores(x, y[rows].repeat(2), of["as is"][asked], products, order)
 
     tries, final = fitted(~judged & ~choosing, choosing), fitted(~judged, judged)
     sure: dict[str, Tensor] = {}

@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import statistics
 import time
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from lockgate.layers.pool import pooled
 from lockgate.methods import METHODS
 from lockgate.methods.base import Context
 from lockgate.methods.closed_form import ClosedForm
+from lockgate.methods.slda_bilinear import middle_map
 from lockgate.scenario import split
 
 TASKS = {"flowers20": 4, "grocery24": 6, "trashnet6": 3}
@@ -45,13 +47,15 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "slda, all layers, no roots": ("slda", {"roots": False}),
     "slda, all layers": ("slda", {}),
     "slda-ridge, all layers": ("slda-ridge", {}),
+    "slda-bilinear": ("slda-bilinear", {}),
     "ranpac, last features": ("ranpac", {"features": "last"}),
     "ranpac, all layers": ("ranpac", {}),
 }
 
 
 class Remembering(Backbone):
-    """A frozen network that knows images it has seen: pooled maps by the SHA-256 of the standardised image."""
+    """A frozen network that knows images it has seen: maps by the SHA-256 of the standardised image, pooled, but one
+    that slda-bilinear reads whole."""
 
     given = True
 
@@ -60,24 +64,25 @@ class Remembering(Backbone):
         self.network, self.file = network, file
         self.preprocessing = network.preprocessing
         self.known: dict[str, Tensor] = load_file(file) if file.exists() else {}
-        self.names: list[str] = []
-        self.sizes: list[int] = []
+        self.shapes: dict[str, tuple[int, ...]] = {}
 
     def widths(self) -> list[int]:
         return []
 
     def read_given(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        if not self.sizes:
-            _, maps = self.network.read_given(x[:1])
-            self.names, self.sizes = list(maps), [h.shape[1] for h in maps.values()]
+        if not self.shapes:
+            features, maps = self.network.read_given(x[:1])
+            whole = middle_map(features, maps)
+            self.shapes = {name: tuple(h.shape[1:] if h is whole else h.shape[1:2]) for name, h in maps.items()}
         keys = [hashlib.sha256(image.contiguous().numpy().tobytes()).hexdigest() for image in x]
         new = [i for i, key in enumerate(keys) if key not in self.known]
         if new:
             _, maps = self.network.read_given(x[new])
-            rows = torch.cat([pooled(h, 1) for h in maps.values()], dim=1)
-            self.known.update({keys[i]: row.clone() for i, row in zip(new, rows, strict=True)})
-        parts = torch.stack([self.known[key] for key in keys]).split(self.sizes, dim=1)
-        maps = dict(zip(self.names, parts, strict=True))
+            kept = [h.flatten(1) if len(self.shapes[name]) == 3 else pooled(h, 1) for name, h in maps.items()]
+            self.known.update({keys[i]: row.clone() for i, row in zip(new, torch.cat(kept, dim=1), strict=True)})
+        parts = torch.stack([self.known[key] for key in keys]).split([prod(s) for s in self.shapes.values()], dim=1)
+        found = zip(self.shapes.items(), parts, strict=True)
+        maps = {name: part.reshape(len(x), *shape) for (name, shape), part in found}
         return maps["features"], maps
 
     def save(self) -> None:
@@ -155,7 +160,7 @@ def main() -> None:
         data, tasks = dataset(given.data, name, given.size, given.resize, given.per_class), (TASKS | CIFAR)[name]
         shape = (3, given.size, given.size)
         network = efficientnet_lite0(shape, ClosedForm.layer_factory("he", None), ModelConfig()).eval()
-        backbone = Remembering(network, given.cache / f"{name}-{given.size}-{given.resize}.safetensors")
+        backbone = Remembering(network, given.cache / f"{name}-{given.size}-{given.resize}-maps.safetensors")
         for row in given.rows:
             found = [measure(data, tasks, backbone, row, order, given.flip, how) for order in given.orders]
             cells = [shown([f[key] for f in found]) for key in ("without", "given")]

@@ -18,7 +18,7 @@ def test_arrays_of_photos_survive_a_kill_and_damage_and_are_answered_from_statis
     done = fresh_process.call(photo_killer.main, tmp_path, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["method"] == "slda-ridge"
+    assert found["method"] == "slda-bilinear"
     assert found["killed"], "it ended before it could be killed: nothing was proved"
     assert found["as it was"]
     assert found["same"], "answers of the first task, bit for bit"

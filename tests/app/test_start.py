@@ -84,7 +84,7 @@ def test_what_only_training_has_trains_streams_of_the_pretrained_network(asked: 
 def test_settings_of_training_are_refused_where_nothing_is_trained() -> None:
     model = first(UserSettings(), PHOTOS, 1, choose(UserSettings(), PHOTOS, True))
     refuse_changes(UserSettings(memory="none", backbone=PRETRAINED, size=224), model)
-    with pytest.raises(ConfigError, match="'epochs' is for what is trained, and slda-ridge solves"):
+    with pytest.raises(ConfigError, match="'epochs' is for what is trained, and slda-bilinear solves"):
         for_task(model, UserSettings(epochs=3), 100)
     with pytest.raises(ConfigError, match="'memory' was fixed as none"):
         refuse_changes(UserSettings(memory="episodic"), model)

@@ -86,7 +86,7 @@ def test_what_stops_a_rank_is_the_error_that_one_process_would_raise(tmp_path):
     assert not list((tmp_path / "run").glob(".error*"))
 
 
-@pytest.mark.parametrize("method", ["finetune", "slda", "slda-ridge"])
+@pytest.mark.parametrize("method", ["finetune", "slda", "slda-ridge", "slda-bilinear"])
 def test_two_ranks_compute_what_one_rank_computes(method, tmp_path):
     """Without BatchNorm or noise, the mean of two half batches' gradients is the whole batch's gradient.
 

@@ -17,7 +17,7 @@ from lockgate.testing import tiny_experiment
 
 BACKBONES = ("simple_cnn", "resnet18", "mlp")
 GATED = ("ccgn", "ccgn-episodic", "ccgn-generative")
-CLOSED_FORM = ("ncm", "slda", "slda-ridge", "ranpac")
+CLOSED_FORM = ("ncm", "slda", "slda-ridge", "slda-bilinear", "ranpac")
 """Methods that learn without steps."""
 AUDITED = (*GATED, "hat", *CLOSED_FORM)
 """Methods that promise that past answers never change."""
@@ -36,6 +36,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "icarl": {"buffer": 20},
     "agem": {"buffer": 20},
     "gdumb": {"buffer": 60},
+    "slda-bilinear": {"channels": 4},
     "ranpac": {"projections": 40},
     "er": {"buffer": 20},
     "er-ace": {"buffer": 20},

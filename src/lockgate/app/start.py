@@ -6,7 +6,7 @@
 | smaller, or the extra is not here, or what the user asks for is of the other start | from scratch |
 
 From the pretrained start nothing is trained unless something that trains is asked for: answers are solved for from
-statistics (``methods/slda_ridge.py``), which forget nothing and keep no image.
+statistics (``methods/slda_bilinear.py``), which forget nothing and keep no image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lockgate.methods import METHODS
 PHOTO = 64
 """Pixels of the shorter side from which on an image is taken for a photo."""
 PRETRAINED = "efficientnet_lite0"
-CLOSED_FORM = "slda-ridge"
+CLOSED_FORM = "slda-bilinear"
 """What answers from statistics: chosen on held-out training images (docs/photos.md)."""
 METHOD_OF_MEMORY: dict[str, str] = {"none": "ccgn", "episodic": "ccgn-episodic", "generative": "ccgn-generative"}
 """From scratch."""

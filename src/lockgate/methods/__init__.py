@@ -52,6 +52,10 @@ METHODS: Registry[type[Method]] = Registry(
         "slda-ridge": Entry(
             "lockgate.methods.slda_ridge:SLDARidge", "As slda, times a ridge regression from the same sums."
         ),
+        "slda-bilinear": Entry(
+            "lockgate.methods.slda_bilinear:SLDABilinear",
+            "As slda-ridge, times a ridge regression on products of channels.",
+        ),
         "ranpac": Entry(
             "lockgate.methods.ranpac:RanPAC", "A frozen network, random projections, and a ridge regression (RanPAC)."
         ),

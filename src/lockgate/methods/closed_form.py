@@ -1,4 +1,4 @@
-"""A frozen network and a classifier that is solved for instead of trained: what ncm, slda, slda-ridge and ranpac share.
+"""A frozen network and a classifier that is solved for instead of trained: what ncm, slda and ranpac share.
 
 end of task t:  one pass over its images -> statistics by class (statistics.py) -> weights, in closed form
                 chosen and tempered by its held-out images, which are then counted as well
@@ -93,6 +93,14 @@ class ClosedForm(Method):
         """Weights (classes seen, D) and biases (classes seen,) from the statistics, ``task`` included."""
         raise NotImplementedError
 
+    def count(self, examples: Examples, classes: int, again: bool = False) -> None:
+        """Add images of a task of ``classes`` to what is kept; ``again``: more of the task that was added last."""
+        collect(self, self.statistics, examples, classes, again)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """Inputs of the classifier (B, D) of images (B, C, H, W) uint8."""
+        return cast(Tensor, self.transform(read(self, x)))
+
     # -- hooks -------------------------------------------------------------------------------------------------------
 
     def stage_steps(self, images: Sequence[int], planned: Callable[[int], int]) -> list[int]:
@@ -108,13 +116,13 @@ class ClosedForm(Method):
         """Count the task's images in, and solve."""
         classes = len(task.classes)
         with evaluating(self):
-            collect(self, self.statistics, task.train, classes)
+            self.count(task.train, classes)
             scores = _held_out_scores(self, task, *self.solve(task))
             before = scores.shape[1] - classes
             of_all = temperature_of(scores, task.val.y + before)
             of_task = temperature_of(scores[:, before:], task.val.y)
             if not self.keeps_held_out:  # all that they were to choose is chosen
-                collect(self, self.statistics, task.val, classes, again=True)
+                self.count(task.val, classes, again=True)
             self.weight, self.bias = (value.to(self.weight) for value in self.solve(task))
         self.temperatures = torch.cat([self.temperatures, self.temperatures.new_tensor([of_all])])
         head = cast(nn.Linear, self.heads[-1])
@@ -132,13 +140,13 @@ class ClosedForm(Method):
     # -- the network -------------------------------------------------------------------------------------------------
 
     def features(self, x: Tensor) -> Tensor:
-        """Inputs of the classifier (B, D)."""
+        """Inputs of the classifier (B, D); while ``reading_once``, of images seen within they are known."""
         if self._read is None:
-            return cast(Tensor, self.transform(read(self, x)))
+            return self.compute(x)
         key = hashlib.sha256(f"{tuple(x.shape)}".encode() + x.cpu().numpy().tobytes()).digest()
         out = self._read.get(key)
         if out is None:
-            out = cast(Tensor, self.transform(read(self, x)))
+            out = self.compute(x)
             if (1 + len(self._read)) * out.nbytes <= REMEMBERED:
                 self._read[key] = out
         return out
@@ -146,11 +154,12 @@ class ClosedForm(Method):
     @contextmanager
     def reading_once(self) -> Iterator[None]:
         """Within, the network is not run again on a batch that it has seen within."""
-        self._read = {}
+        before = self._read
+        self._read = {} if before is None else before
         try:
             yield
         finally:
-            self._read = None
+            self._read = before
 
     def logits(self, x: Tensor, task: int) -> Tensor:
         """Scores (B, classes) of one task's classes."""
@@ -195,12 +204,19 @@ class ClosedForm(Method):
         return TaskReport(notes=notes, memory={"images": 0, "bytes": kept, "statistics": kept})
 
 
-def collect(method: ClosedForm, statistics: Statistics, examples: Examples, classes: int, again: bool = False) -> None:
+def collect(
+    method: ClosedForm,
+    statistics: Statistics,
+    examples: Examples,
+    classes: int,
+    again: bool = False,
+    columns: slice = slice(None),
+) -> None:
     """Add images of ``classes`` new classes, and where images may be mirrored, their mirror images.
 
-    ``again``: of the classes that were added last.
+    ``again``: of the classes that were added last. ``columns``: those of the features that are meant.
     """
-    statistics.add(_parts(method, examples), classes, again)
+    statistics.add(((z[:, columns], y) for z, y in _parts(method, examples)), classes, again)
 
 
 def _held_out_scores(method: ClosedForm, task: Task, weight: Tensor, bias: Tensor) -> Tensor:
@@ -229,7 +245,11 @@ def _parts(method: ClosedForm, examples: Examples) -> Iterator[tuple[Tensor, Ten
 
 def read(method: ClosedForm, x: Tensor) -> Tensor:
     """What is read of images ``x`` (B, C, H, W) uint8: all layers or the last, averaged over the image."""
-    features, maps = method.backbone.read_given(method.input(x))
+    return pooled_layers(method, *method.backbone.read_given(method.input(x)))
+
+
+def pooled_layers(method: ClosedForm, features: Tensor, maps: dict[str, Tensor]) -> Tensor:
+    """Of what a network gave: all layers or the last, averaged over the image."""
     if method.options.features == "last" or not maps:
         return features
     return torch.cat([pooled(h, 1) for h in maps.values()], dim=1)

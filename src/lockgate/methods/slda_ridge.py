@@ -13,6 +13,7 @@ several tasks the geometric mean.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -47,19 +48,26 @@ class SLDARidge(SLDA):
 
     def solve(self, task: Task) -> tuple[Tensor, Tensor]:
         """The sum of both, tempered; the first time for a task, its held-out images choose before."""
-        weight, bias = super().solve(task)
+        weight, bias = self.solve_slda(task)
         if len(self.choices) < len(self.heads):
             chosen = self._choose(task, weight, bias)
             self.choices = torch.cat([self.choices, self.choices.new_tensor([chosen])])
         ridge, of_slda, of_ridge = self.chosen
-        other, shift = ridge_weights(self.statistics, ridge)
+        other, shift = self.solve_ridge(ridge)
         return weight / of_slda + other / of_ridge, bias / of_slda + shift / of_ridge
+
+    def solve_slda(self, task: Task) -> tuple[Tensor, Tensor]:
+        """The first factor, of all classes seen: weights (classes, D) and biases."""
+        return super().solve(task)
+
+    def solve_ridge(self, ridge: float) -> tuple[Tensor, Tensor]:
+        """The second factor, for a = ``ridge``."""
+        return ridge_weights(self.statistics, ridge)
 
     @property
     def chosen(self) -> list[float]:
         """a, T1 and T2: the geometric mean of what tasks have chosen."""
-        known = self.choices[~self.choices.isnan().any(1)]
-        return known.log().mean(0).exp().tolist() if len(known) else list(UNCHOSEN)
+        return averaged(self.choices, UNCHOSEN)
 
     def _choose(self, task: Task, weight: Tensor, bias: Tensor) -> tuple[float, float, float]:
         """On held-out images that are not counted yet, among all classes seen."""
@@ -69,8 +77,7 @@ class SLDARidge(SLDA):
         z, y = held_out_features(self, task).to(weight), task.val.y + before
         tries = []
         for ridge in RIDGES:
-            other, shift = ridge_weights(self.statistics, ridge)
-            scores = F.linear(z, other, shift).cpu()
+            scores = F.linear(z, *self.solve_ridge(ridge)).cpu()
             temperature = temperature_of(scores, y)
             tries.append((float(F.cross_entropy(scores / temperature, y)), ridge, temperature))
         _, ridge, temperature = min(tries)
@@ -83,6 +90,12 @@ class SLDARidge(SLDA):
     def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
         take_sizes(self, state, prefix, ("choices",))
         super()._load_from_state_dict(state, prefix, *args)
+
+
+def averaged(choices: Tensor, unchosen: Sequence[float]) -> list[float]:
+    """The geometric mean of what tasks have chosen, (tasks, n), NaN where one could not; ``unchosen`` if none could."""
+    known = choices[~choices.isnan().any(1)]
+    return known.log().mean(0).exp().tolist() if len(known) else list(unchosen)
 
 
 def ridge_weights(seen: Statistics, ridge: float) -> tuple[Tensor, Tensor]:
