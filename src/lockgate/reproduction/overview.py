@@ -24,6 +24,7 @@ COLUMNS = {
     f"digits, not given, C = {DIGITS.stored}": ("digits", DIGITS.not_given, WITHOUT[0]),
     "MNIST, task given": ("task-incremental", "mnist", AVERAGE),
     "MNIST, not given, C = 500": ("episodic", "mnist", "C = 500"),
+    "SVHN, not given, C = 500": ("episodic", "svhn", "C = 500"),
     "Fashion-MNIST, task given": ("fashion", FASHION.given, WITH[0]),
     f"Fashion-MNIST, not given, C = {FASHION.stored}": ("fashion", FASHION.not_given, WITHOUT[0]),
 }
