@@ -15,9 +15,9 @@ from lockgate.reproduction.results import Number, Result, ResultRow
 
 
 def results(**numbers: dict[str, tuple[float, ...]]) -> list[Result]:
-    """By column of the overview (`a` to `f`): numbers by row."""
+    """By column of the overview (`a` to `g`): numbers by row."""
     made = []
-    for letter, (table, group, column) in zip("abcdef", COLUMNS.values(), strict=True):
+    for letter, (table, group, column) in zip("abcdefg", COLUMNS.values(), strict=True):
         rows = tuple(
             ResultRow(group, name, {column: Number(None, dict(enumerate(values)))}, (), (), ())
             for name, values in numbers.get(letter, {}).items()
