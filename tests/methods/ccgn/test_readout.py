@@ -173,6 +173,11 @@ def test_how_often_it_is_unsure_is_kept_for_each_number_of_tasks():
     readout.fit(torch.cat([x, x[:, :1]], dim=1), torch.arange(240) % 4, torch.arange(240))
     assert readout.asks[:2].tolist() == pytest.approx([1.0, 1 - fit.sure])
     assert len(readout.asks) == 3
+    other = ReadOut()
+    other.outputs = list(readout.outputs)
+    other.load_state_dict(readout.state_dict())
+    assert torch.equal(other.bar, readout.bar)
+    assert torch.equal(other.asks, readout.asks), "a run that goes on asks as before"
 
 
 def test_what_stands_in_older_files_reads_all_inputs():

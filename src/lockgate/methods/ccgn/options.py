@@ -73,9 +73,8 @@ class ClassIncrementalOptions(CCGNOptions):
 
     readout: Literal["mlp", "ridge"] = option(
         "ridge",
-        "What finds the task: the paper's task classifier, an MLP on the last features; or that and a ridge regression "
-        "on all gated layers, in closed form after each task, their answers multiplied (a memory then keeps held-out "
-        "images, as many of each class).",
+        "What finds the task: the paper's task classifier, an MLP on the last features; or a ridge regression on all "
+        "gated layers, in closed form after each task (a memory then keeps held-out images, as many of each class).",
     )
     hidden: int = option(64, "Hidden units of the task classifier. Paper: 64.", ge=1)
     unasked: float = option(
@@ -89,7 +88,7 @@ class ClassIncrementalOptions(CCGNOptions):
     inference: Literal["argmax", "joint"] = option(
         "argmax",
         "Without a task: the most likely task's head (the paper); or the most likely class by both, log p(t|x) + "
-        "log p(y|x,t), where a read-out says log p(y|x) in the place of log p(t|x).",
+        "log p(y|x,t); with a read-out, by what that says, log p(y|x), and a companion.",
     )
     targets: Literal["task", "class"] = option(
         "task", "What the task classifier tells apart: tasks (the paper), or classes, summed up by task."
