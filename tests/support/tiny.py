@@ -24,13 +24,13 @@ AUDITED = (*GATED, "hat", *CLOSED_FORM)
 
 # Half of the gates start shut, so that one epoch on forty images locks some filters and leaves some free.
 _CCGN: dict[str, Any] = {"open_bias": 0.0, "sparsity_warmup": 1, "gate_lr": 2.0, "prune": 0.2, "companion": 0.5}
-ANNEALING: dict[str, Any] = {"sparsity_warmup": "loss", "anneal": 0.5, "budget": 0.8}
+ANNEALING: dict[str, Any] = {"sparsity_warmup": "loss", "anneal": 0.5, "budget": 0.8, "head_start": 1.0}
 """Pruning for good, held statistics and the prices of a budget are state that must survive."""
 _GAN: dict[str, Any] = {"gan": {"width": 0.02, "iterations": 3, "critic_steps": 2, "batch_size": 8, "average": 0.5}}
 _OPTIONS: dict[str, dict[str, Any]] = {
     "ccgn": _CCGN,
     "ccgn-episodic": {**_CCGN, "buffer": 20},
-    "ccgn-generative": {**_CCGN, **_GAN, "hidden": 10},
+    "ccgn-generative": {**_CCGN, **_GAN, "hidden": 10, "unasked": 0.5},
     "dgm": _GAN,
     "cgen": _GAN,
     "icarl": {"buffer": 20},
