@@ -59,7 +59,7 @@ def _finish(folder: Path, experiment: Experiment) -> Path:
 
 def _summary(experiment: Experiment, **changes: Any) -> str:
     """As much of a summary as planning looks at."""
-    return json.dumps({"method_version": METHODS[experiment.method].version, **changes})
+    return json.dumps({"method_version": METHODS[experiment.method].version_of(experiment.options), **changes})
 
 
 def test_a_finished_run_of_any_precision_counts_the_full_one_first(paper_table: PaperTable, tmp_path: Path) -> None:

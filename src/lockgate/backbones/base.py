@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,18 @@ class Channels:
         """How many channels there are now."""
         width: int = self.writers[0].width
         return width
+
+    def importance(self, heads: Sequence[Tensor] = ()) -> Tensor:
+        """How much each channel (c,) matters: the norm of what writes it times that of what reads it.
+
+        ``heads``: weights (classes, c) that read the channels which no layer reads. Without them, of what writes alone.
+        """
+        readers = [reader.weight for reader in self.readers] or heads
+        written: Tensor = torch.stack([writer.weight.flatten(1).norm(dim=1) for writer in self.writers]).norm(dim=0)
+        if not readers:
+            return written
+        read: Tensor = torch.stack([weight.transpose(0, 1).flatten(1).norm(dim=1) for weight in readers]).norm(dim=0)
+        return written * read
 
     def route(self, task: int) -> None:
         """Tell all of them which channels the stream of ``task`` holds: what its gates can open, neither pruned nor

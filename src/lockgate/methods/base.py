@@ -9,7 +9,7 @@ What a run may ask besides (restore, audit, report) is in ``protocols.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,6 +46,11 @@ class Method(MultiHeadNetwork):
     """An instance of ``Options``."""
     class_weights: Tensor | None = None
     """What each class of the current task counts in the class loss; None: all the same."""
+
+    @classmethod
+    def version_of(cls, options: Mapping[str, Any]) -> int:
+        """The version of what an experiment of these options, all of them, learns."""
+        return cls.version
 
     # -- hooks, in the order in which a run calls them; ``TrainableModule`` has those around a step ------------------
 

@@ -52,7 +52,7 @@ def _keys(experiment: Experiment, precisions: Iterable[Precision]) -> list[str]:
     """The key of the experiment computed in each of ``precisions``."""
     values = validated(experiment).to_dict()
     kept = {k: v for k, v in values.items() if k not in ("runtime", "data_dir")}
-    kept["method_version"] = METHODS[experiment.method].version
+    kept["method_version"] = METHODS[experiment.method].version_of(values["options"])
     return [json.dumps({**kept, "precision": precision}, sort_keys=True) for precision in precisions]
 
 
@@ -97,17 +97,18 @@ def held(*places: Path, older: bool = False) -> dict[str, Path]:
             known = key(experiment)
         except LockgateError:
             continue  # of another version of Lockgate, with options that are no more
-        if finished(folder) and current(folder, experiment.method) == older:
+        if finished(folder) and current(folder, experiment) == older:
             continue
         if known not in found or (finished(folder) and not finished(found[known])):
             found[known] = folder
     return found
 
 
-def current(run: Path, method: str) -> bool:
+def current(run: Path, experiment: Experiment) -> bool:
     """Whether the present version of its method wrote the summary of a finished run; one that has a note was copied."""
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-    return "note" not in summary and summary.get("method_version") == METHODS[method].version
+    version = METHODS[experiment.method].version_of(validated(experiment).options)
+    return "note" not in summary and summary.get("method_version") == version
 
 
 def finished(run: Path) -> bool:

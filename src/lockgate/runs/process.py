@@ -104,7 +104,7 @@ class Run(StageListener):
     def summary(self) -> dict[str, Any]:
         """What the run came to; written to its folder."""
         names = [list(self.scenario.names(task)) for task in self.scenario.tasks]
-        made = (self.folder.command(), self.environment, self.learner.version)
+        made = (self.folder.command(), self.environment, self.learner.version_of(self.experiment.options))
         summary = make_summary(self.experiment, names, self.records.read(), *made)
         if self._at_end and self.folder.summary.is_file():  # it was made where, and by what, the run ended: not here
             before = self.folder.read_summary()

@@ -40,7 +40,7 @@ def test_of_five_tasks_each_may_take_its_part_and_what_was_left():
 def test_the_first_task_may_take_a_head_start_and_the_last_still_finds_its_part():
     learner, _ = made()
     layers = list(learner.gated.values())
-    budget = Budget(layers, 0.9, 0.5, head_start=1.0)
+    budget = Budget(layers, learner.backbone.channels, 0.9, 0.5, head_start=1.0)
     budget.begin_task(0, 5, 0.0)
     assert budget.quota.tolist() == [6, 6, 6]  # 0.9 * 20 * 2 / 6
     for layer in layers:
@@ -93,6 +93,72 @@ def test_what_is_above_when_annealing_begins_is_shut_the_least_used_first():
     for layer in learner.gated.values():
         left = torch.nonzero(~layer.gate(0).pruned).flatten().tolist()
         assert left == [0, 1, 16, 17, 18]  # what is locked costs no room
+
+
+def left_open(learner):
+    """Of each layer, how many filters the first task may still open."""
+    return [int((~layer.gate(0).pruned).sum()) for layer in learner.gated.values()]
+
+
+def test_the_room_comes_down_from_a_whole_layer_to_the_part_of_the_task():
+    learner, budget = made()
+    budget.begin_task(0, 5, 0.0)
+    for layer in learner.gated.values():
+        layer.owner[:2] = 0
+        layer.gate(0).fires.copy_(torch.arange(WIDTH).float())
+    assert not budget.narrow(0, 0.0)
+    assert left_open(learner) == [20, 20, 20]
+    assert budget.narrow(0, 0.5)
+    assert left_open(learner) == [2 + 3 + 8] * 3  # half of the 15 that are too many, rounded up, beside what is locked
+    assert not budget.narrow(0, 0.5)
+    budget.narrow(0, 1.0)
+    for layer in learner.gated.values():
+        assert torch.nonzero(~layer.gate(0).pruned).flatten().tolist() == [0, 1, 17, 18, 19]
+    budget.hold(0)
+    assert left_open(learner) == [5, 5, 5], "nothing is left to be shut"
+
+
+def test_of_filters_that_fired_as_often_those_go_that_matter_least():
+    learner, budget = made()
+    budget.begin_task(0, 5, 0.0)
+    first, second, last = learner.gated.values()
+    with torch.no_grad():
+        for layer in (first, second, last):
+            layer.gate(0).fires.fill_(7.0)
+        first.weight[4] *= 9.0  # written strongly, and read as the others are
+        second.weight[:, 6] *= 9.0  # read strongly
+        first.weight[8] *= 3.0
+        second.weight[:, 8] *= 3.0  # both
+        last.weight[[1, 3, 5]] *= 9.0  # nothing but a head reads it
+        last.gate(0).fires[3] = 6.0
+    budget.narrow(0, 1.0)
+    assert torch.nonzero(~first.gate(0).pruned).flatten().tolist() == [4, 6, 8]
+    kept = torch.nonzero(~last.gate(0).pruned).flatten().tolist()
+    assert len(kept) == 3
+    assert {1, 5} < set(kept), "how often a filter fired comes first"
+
+
+def test_a_deep_network_with_few_steps_is_not_at_chance(tmp_path):
+    """Its room comes down before its first step: shut later, five classes ended at 0.2."""
+    experiment = tiny.experiment(
+        "ccgn",
+        "resnet18",
+        dataset="digits",
+        tasks=2,
+        epochs=4,
+        scenario={"per_class": 100},
+        model={"width": 8, "blocks": [2, 2, 2, 2]},
+        optim={"optimiser": "adamw", "lr": 0.001, "schedule": "one_cycle", "batch_size": 16},
+        options={
+            **{"budget": 0.8, "head_start": 1.0, "sparsity": 0.5, "sparsity_warmup": "loss", "anneal": 0.35},
+            **{"gate_lr": 5.0, "open_bias": 2.5, "prune": 0.001, "companion": 0.0},
+        },
+    )
+    summary = run(experiment, tmp_path / "run")
+    assert summary["audit"]["ok"]
+    assert summary["task_incremental"]["matrix"][0][0] > 0.5
+    for layer in summary["capacity"]["layers"]:
+        assert layer["used_after"][0] <= 0.8 * layer["width"] * 2 / 3
 
 
 def test_where_layers_grow_a_stream_is_no_wider_than_they_were_at_first():

@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from lockgate.methods.ccgn.options import CCGNOptions
-from lockgate.methods.ccgn.warmup import below_chance, is_annealing, sparsity_share, warmup_epochs
+from lockgate.methods.ccgn.warmup import (
+    Warmup,
+    below_chance,
+    is_annealing,
+    narrowing,
+    sparsity_share,
+    warmup_epochs,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +31,34 @@ def test_annealing_is_the_last_share_of_a_task(anneal, progress, annealing):
 )
 def test_epochs_before_sparsity_sets_in(warmup, of, epochs):
     assert warmup_epochs(CCGNOptions(sparsity_warmup=warmup), of) == epochs
+
+
+@pytest.mark.parametrize(
+    ("layers", "down"),
+    [
+        # 1,000 steps, 500 until the budget is held
+        (1, {0: 0.0, 300: 0.0, 400: 0.5, 450: 0.75, 500: 1.0, 999: 1.0}),  # 0.6 of them are waited for
+        (10, {0: 0.0, 100: 0.0, 300: 0.5, 499: 399 / 400, 500: 1.0}),  # forty for each layer
+        (13, {0: 1.0, 250: 1.0, 500: 1.0}),  # too few
+    ],
+)
+def test_the_room_comes_down_until_annealing_begins(layers, down):
+    options = CCGNOptions(anneal=0.5)
+    assert {step: pytest.approx(narrowing(options, step, 100, 10, layers)) for step in down} == down
+
+
+def test_without_annealing_it_is_down_before_the_last_epoch():
+    assert narrowing(CCGNOptions(), 899, 100, 10, 1) < 1.0
+    assert narrowing(CCGNOptions(), 900, 100, 10, 1) == 1.0
+
+
+def test_sparsity_waits_for_the_loss_but_no_longer_than_the_room_does():
+    warmup = Warmup(CCGNOptions(sparsity_warmup="loss"))
+    warmup.begin_task()
+    assert not warmup.over(5, 10)
+    assert warmup.over(5, 10, narrowing=0.01)
+    assert warmup.quiet, "gates are without noise all the same"
+    assert not warmup.over(1, 10, narrowing=1.0), "nor does it begin at once"
 
 
 def share(loss, warmup, training):

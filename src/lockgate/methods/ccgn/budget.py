@@ -6,8 +6,10 @@ open filters   for one picture a stream may open so much of a layer that the str
                no more than the dense network
 
 Both are bounds, so their coefficients are dual variables: a price is raised while what it buys is above its bound, and
-lowered below (dual ascent). What is above the first bound all the same when annealing begins is shut for good, the
-filters that fired least since the last look first (``pruning.WINDOW``), and the rest of the task is learnt without it.
+lowered below (dual ascent). What is above the first bound all the same is shut for good, the filters that fired least
+since the last look first (``pruning.WINDOW``), and the rest of the task is learnt without it: little by little, as the
+room comes down from a whole layer to the bound, which it reaches when annealing begins; or, where there are too few
+steps for so many layers, before the first of them (``warmup.narrowing``).
 Filters that are locked already cost time but no room: they count in the second budget only.
 
 Where layers grow, so would streams: the hundredth could open all that 99 tasks have locked, and with it would grow its
@@ -23,7 +25,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from lockgate.layers.gate import ChannelGate
+from lockgate.backbones.base import Channels
 from lockgate.layers.gated import TaskGated
 from lockgate.training import distributed
 
@@ -39,9 +41,18 @@ class Budget(nn.Module):
     quota: Tensor
     held: Tensor
 
-    def __init__(self, layers: Sequence[TaskGated], share: float, start: float, head_start: float = 0.0) -> None:
+    def __init__(
+        self,
+        layers: Sequence[TaskGated],
+        channels: Sequence[Channels],
+        share: float,
+        start: float,
+        head_start: float = 0.0,
+    ) -> None:
         super().__init__()
         self.layers, self.share, self.start = layers, share, start
+        self.written = {id(writer): group for group in channels for writer in group.writers}
+        """The channels that each layer writes, where they are told."""
         self.first = [layer.width for layer in layers]
         """The widths before any has grown."""
         self.head_start = head_start
@@ -84,18 +95,40 @@ class Budget(nn.Module):
         self.price_open.add_(RATE * (open_ - self.most_open)).clamp_(min=0)
 
     @torch.no_grad()
+    def narrow(self, task: int, share: float) -> bool:
+        """Shut for good what is above the room that is left when it has come down by ``share``; whether any was."""
+        shut = 0
+        for layer, quota in zip(self.layers, self.quota.tolist(), strict=True):
+            free = int((~layer.locked).sum())
+            shut += self._shut(layer, task, ~layer.locked, quota + math.ceil((1 - share) * max(0, free - quota)))
+        return shut > 0
+
+    @torch.no_grad()
     def hold(self, task: int) -> None:
         """Shut for good what is above the quota of new filters, and then what is above the first width."""
         for layer, quota, first in zip(self.layers, self.quota.tolist(), self.first, strict=True):
-            gate = layer.gate(task)
-            fires = distributed.from_rank_zero(gate.fires)
-            _shut(gate, ~layer.locked, quota, fires)
-            _shut(gate, torch.ones_like(gate.pruned), first, fires)
+            self._shut(layer, task, ~layer.locked, quota)
+            self._shut(layer, task, torch.ones_like(layer.locked), first)
         self.held.fill_(True)
 
+    def _shut(self, layer: TaskGated, task: int, among: Tensor, most: int) -> int:
+        """Of the filters ``among``, (c,), leave ``most`` that can open; how many were shut.
 
-def _shut(gate: ChannelGate, among: Tensor, most: int, fires: Tensor) -> None:
-    """Of the channels ``among``, (c,), leave ``most`` that can open: those go that fired least since the last look."""
-    can_open = among & gate.seal & ~gate.pruned
-    least_first = fires.masked_fill(~can_open, torch.inf).argsort(stable=True)
-    gate.pruned[least_first[: max(0, int(can_open.sum()) - most)]] = True
+        Those go that fired least since the last look, and of those that fired as often, as all do while gates are open,
+        the least important ones.
+        """
+        gate = layer.gate(task)
+        can_open = among & gate.seal & ~gate.pruned
+        above = max(0, int(can_open.sum()) - most)
+        if above:
+            wanted = distributed.from_rank_zero(gate.fires + self.importance(layer))
+            gate.pruned[wanted.masked_fill(~can_open, torch.inf).argsort(stable=True)[:above]] = True
+        return above
+
+    def importance(self, layer: TaskGated) -> Tensor:
+        """How much each filter of a layer matters to what reads it, (c,), from 0 to 1; zeros where nobody knows."""
+        group = self.written.get(id(layer))
+        if group is None:
+            return torch.zeros_like(layer.locked, dtype=torch.float32)
+        found = group.importance()
+        return found / (1 + found)

@@ -40,10 +40,11 @@ from lockgate.types import Batch, Examples, Losses, Task
 class ClassIncremental(CCGN):
     """A gated network that finds the task by itself. Sub-classes say what it remembers."""
 
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
+    without_budget: ClassVar[int] = 8
     """4: read-out and task classifier answer together. 5: it reads the most telling inputs; a companion. 6: streams
     begin as a companion. 7: statistics of images as they are. 8: where there is a read-out the task classifier
-    has no say. Before that, those of CCGN."""
+    has no say. 9: CCGN's 6. Before that, those of CCGN."""
     class_incremental = True
     rehearsed = True
     options: ClassIncrementalOptions

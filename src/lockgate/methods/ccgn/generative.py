@@ -12,8 +12,10 @@ from lockgate.methods.ccgn.options import GenerativeOptions
 class CCGNGenerative(ClassIncremental):
     """Keeps one generator per task."""
 
-    version: ClassVar[int] = 9
-    """8: the companion is rehearsed from generators, too. 9: that of ClassIncremental's 8. Before, its own."""
+    version: ClassVar[int] = 10
+    without_budget: ClassVar[int] = 9
+    """8: the companion is rehearsed from generators, too. 9 and 10: those of ClassIncremental's 8 and 9. Before, its
+    own."""
     Options: ClassVar[type[Any]] = GenerativeOptions
     options: GenerativeOptions
     memory: GenerativeMemory

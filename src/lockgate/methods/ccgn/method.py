@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
@@ -33,7 +34,14 @@ from lockgate.methods.ccgn.options import CCGNOptions
 from lockgate.methods.ccgn.pruning import Moment, Pruning
 from lockgate.methods.ccgn.recalibration import recalibrate
 from lockgate.methods.ccgn.start import begin_as
-from lockgate.methods.ccgn.warmup import Warmup, is_annealing, sparsity_share, steps_to_hold, warmup_epochs
+from lockgate.methods.ccgn.warmup import (
+    Warmup,
+    is_annealing,
+    narrowing,
+    sparsity_share,
+    steps_to_hold,
+    warmup_epochs,
+)
 from lockgate.methods.protocols import TaskReport
 from lockgate.types import Batch, Examples, Losses, Task
 
@@ -42,9 +50,12 @@ class CCGN(Accompanied):
     """Gated backbone, one gate per layer and task, one head per task."""
 
     Options: ClassVar[type[Any]] = CCGNOptions
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     """1: Lockgate 0.1. 2: budget, read-out. 3: quiet warm-up, read-out of held-out images; of what is derived, too.
-    4: streams begin as a companion. 5: statistics of images as they are, where they were varied."""
+    4: streams begin as a companion. 5: statistics of images as they are, where they were varied. 6: room comes down to
+    a budget little by little."""
+    without_budget: ClassVar[int] = 5
+    """Of an experiment without a budget, which 6 does not concern: it learns the same bits."""
     class_incremental = False
     options: CCGNOptions
 
@@ -56,14 +67,18 @@ class CCGN(Accompanied):
         self.warmup = Warmup(self.options)
         self.pruning = Pruning(self.options.prune)
         self.expected = context.tasks
-        self.budget = (
-            Budget(list(self.gated.values()), self.options.budget, self.options.sparsity, self.options.head_start)
-            if self.options.budget
-            else None
-        )
+        self.budget: Budget | None = None
+        if share := self.options.budget:
+            layers, channels = list(self.gated.values()), self.backbone.channels
+            self.budget = Budget(layers, channels, share, self.options.sparsity, self.options.head_start)
         self._capacity: list[LayerCapacity] = []
         self._fired: dict[str, list[float]] = {}
         self.register_load_state_dict_post_hook(lambda module, _: module.backbone.route(range(len(module.heads))))  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def version_of(cls, options: Mapping[str, Any]) -> int:
+        """Of the last change that concerns an experiment of these options."""
+        return cls.version if options["budget"] else cls.without_budget
 
     @classmethod
     def layer_factory(cls, init: Init, options: CCGNOptions) -> LayerFactory:
@@ -99,9 +114,7 @@ class CCGN(Accompanied):
     def loss(self, batch: Batch) -> Losses:
         """Eq. 3 with the task given, and Eq. 5."""
         task, annealing = len(self.heads) - 1, is_annealing(self.options, self.progress)
-        sparse = self.warmup.over(self.epoch, self.epochs)
-        ahead = 0 if annealing else steps_to_hold(self.options, self.step, self.steps, self.epochs)
-        at = Moment(self.step, len(batch.y), sparse, annealing, ahead)
+        at = self.moment(len(batch.y), annealing)
         if self.training and self.pruning.update(list(self.gated.values()), task, at, self.budget):
             self.backbone.route([task])
         with deciding(self.backbone, task, annealing, noisy=not (annealing or self.warmup.quiet)):
@@ -110,7 +123,7 @@ class CCGN(Accompanied):
         class_loss = self.cross_entropy(head(stream.features), batch.y)
         if self.training:
             self.warmup.update(class_loss, head.out_features)
-        takes_part = sparse and not annealing and bool(stream.gates)
+        takes_part = at.sparse and not annealing and bool(stream.gates)
         share = sparsity_share(self.options, class_loss, head.out_features, self.training)
         if self.budget is None or not takes_part:
             losses = objective(class_loss, stream.gates, self.options.sparsity * share if takes_part else None)
@@ -119,6 +132,13 @@ class CCGN(Accompanied):
             self.budget.update(stream.gates)
         sparsity = share * self.budget.loss(stream.gates)
         return {"class": class_loss, "sparsity": sparsity} | self.accompany(batch)
+
+    def moment(self, images: int, annealing: bool) -> Moment:
+        """Where in the task a step of so many images is."""
+        now = self.options, self.step, self.steps, self.epochs
+        down = narrowing(*now, len(self.gated)) if self.budget is not None else 0.0
+        sparse = self.warmup.over(self.epoch, self.epochs, down)
+        return Moment(self.step, images, sparse, annealing, 0 if annealing else steps_to_hold(*now), down)
 
     @property
     def first_selectable_epoch(self) -> int:

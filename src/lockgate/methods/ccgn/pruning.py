@@ -29,6 +29,7 @@ class Moment(NamedTuple):
     sparse: bool  # whether the warm-up is over
     annealing: bool
     ahead: int  # steps until a budget is to be kept: while annealing, and in any case in the last epoch; 0: it is
+    narrowing: float = 0.0  # how far the room has come down to what the budget allows
 
 
 class Pruning(nn.Module):
@@ -49,11 +50,20 @@ class Pruning(nn.Module):
         above = budget is not None and not at.ahead and not budget.held
         if budget is not None and above:
             budget.hold(task)
+        narrowed = budget is not None and self.to_narrow(at) and budget.narrow(task, at.narrowing)
         if not above and not self.due(at, budget is not None):
-            return False
-        held = budget is not None and bool(budget.held)
-        self.look(layers, task, at.step, at.sparse, at.annealing or held)
+            return narrowed
+        kept = budget is not None and (at.narrowing > 0 or bool(budget.held))
+        self.look(layers, task, at.step, at.sparse, at.annealing or kept)
         return True
+
+    def to_narrow(self, at: Moment) -> bool:
+        """Whether it is time to shut what is above the room that a task has left: at its first step, where it has no
+        more to begin with, and else whenever ``WINDOW`` images more have been counted."""
+        if not at.ahead or at.narrowing in (0.0, 1.0):
+            return at.step == 0 and at.narrowing == 1.0
+        window = math.ceil(WINDOW / at.images)
+        return at.step - int(self.step) >= window and at.step % window == 0
 
     def due(self, at: Moment, budgeted: bool) -> bool:
         """Whether it is time to look. A budget is held by what gates did of late, even if nothing is pruned before."""

@@ -8,10 +8,10 @@ gates then leave of that is learnt, locked and sealed as ever. Locked filters ar
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone, Channels
 from lockgate.methods.ccgn.companion import Companion
@@ -34,21 +34,13 @@ def begin_as(backbone: Backbone, companion: Companion, task: int) -> None:
     plain = companion.backbone
     places: dict[int, Place] = {}  # by the layer that writes the channels
     for mine, theirs in zip(backbone.channels, plain.channels, strict=True):
-        readers = [reader.weight for reader in theirs.readers] or [head.weight for head in companion.heads[:task]]
-        place = _place(mine, _importance(theirs, readers))
+        place = _place(mine, theirs.importance([cast(nn.Linear, head).weight for head in companion.heads[:task]]))
         places.update({id(writer): place for writer in mine.writers})
         for norm, other in zip(mine.norms, theirs.norms, strict=True):
             _copy_norm(norm.norms[task], other, place)
     layers: list[Any] = list(backbone.layers.values())
     for layer, other, source in zip(layers, plain.layers.values(), backbone.sources, strict=True):
         _copy_filters(layer, other, places[id(layer)], None if source is None else places[id(layers[source])])
-
-
-def _importance(channels: Channels, readers: list[Tensor]) -> Tensor:
-    """How much each channel (c,) of a plain network matters: the norm of what writes it times that of what reads it."""
-    written: Tensor = torch.stack([writer.weight.flatten(1).norm(dim=1) for writer in channels.writers]).norm(dim=0)
-    read: Tensor = torch.stack([weight.transpose(0, 1).flatten(1).norm(dim=1) for weight in readers]).norm(dim=0)
-    return written * read
 
 
 def _place(channels: Channels, importance: Tensor) -> Place:

@@ -21,8 +21,13 @@ WARMUP = 0.2
 """Where the class loss decides: the warm-up is at least this share of a task's epochs."""
 LEARNT = 0.3
 """... and lasts until the class loss is so far below that of guessing, of which it is a share."""
+LATEST = 0.6
+"""... but no longer than this share of the time until a budget is to be kept: gates need the rest of it to close, and
+the filters that are left to take over. A task of many classes may know a lot by then and be far from LEARNT."""
+NARROWING = 40
+"""Steps that this takes for each gated layer, at least: what is shut in one upsets all that follow."""
 PACE = 0.02
-"""Of the running mean of that share, by a step."""
+"""Of the running mean of how far the class loss is below that of guessing, by a step."""
 
 
 def is_annealing(options: CCGNOptions, progress: float) -> bool:
@@ -34,13 +39,28 @@ def is_annealing(options: CCGNOptions, progress: float) -> bool:
     return progress >= 1 - options.anneal
 
 
+def held_from(options: CCGNOptions, steps: int, epochs: int) -> int:
+    """The step of a task (``steps`` in each of ``epochs``) from which on its budget is kept: when annealing begins, or
+    the last epoch."""
+    return min(math.ceil(epochs * steps * (1 - options.anneal)), (epochs - 1) * steps)
+
+
 def steps_to_hold(options: CCGNOptions, step: int, steps: int, epochs: int) -> int:
-    """Steps of a task (``steps`` in each of ``epochs``) until a budget is to be kept: when annealing begins, or the
-    last epoch; 0 from then on."""
-    last = (epochs - 1) * steps
-    if step >= last:
-        return 0
-    return max(1, min(math.ceil(epochs * steps * (1 - options.anneal)), last) - step)
+    """Steps of a task until then; while the last epoch has not begun, one at least; 0 from then on."""
+    return max(1, held_from(options, steps, epochs) - step) if step < (epochs - 1) * steps else 0
+
+
+def narrowing(options: CCGNOptions, step: int, steps: int, epochs: int, layers: int) -> float:
+    """How far the room of a task has come down to what its budget allows, from 0 to 1 when the budget is to be kept.
+
+    It comes down in equal steps, from the latest end of the warm-up on or sooner where there are many ``layers``. Where
+    a task learns fast, prices have shut most of what is too much by then. Where it does not, nothing would be left of
+    what it knows if all that were shut at once. Where there are too few steps for that many layers it is 1 throughout:
+    such a task begins in the room that it may keep.
+    """
+    hold = held_from(options, steps, epochs)
+    begin = min(LATEST * hold, hold - NARROWING * layers)
+    return 1.0 if step >= hold or begin < 0 else max(0.0, (step - begin) / (hold - begin))
 
 
 def warmup_epochs(options: CCGNOptions, epochs: int) -> int:
@@ -77,9 +97,9 @@ class Warmup(nn.Module):
         self.fallen.lerp_(below_chance(loss, classes).to(self.fallen), PACE)
         self.learnt.logical_or_(self.fallen >= LEARNT)
 
-    def over(self, epoch: int, epochs: int) -> bool:
-        """Whether the sparsity objective takes part in ``epoch`` of so many."""
-        return epoch >= warmup_epochs(self.options, epochs) and not self.quiet
+    def over(self, epoch: int, epochs: int, narrowing: float = 0.0) -> bool:
+        """Whether the sparsity objective takes part in ``epoch`` of so many; once the room comes down it does."""
+        return epoch >= warmup_epochs(self.options, epochs) and (narrowing > 0 or not self.quiet)
 
     @property
     def quiet(self) -> bool:
