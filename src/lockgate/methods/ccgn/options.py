@@ -18,8 +18,9 @@ class CCGNOptions:
     budget: float = option(
         0.0,
         "Share of each layer that all expected tasks together may take. A controller then sets the coefficient of "
-        "sparsity, layer by layer, beginning with `sparsity`; what is above a task's part when annealing (or the last "
-        "epoch) begins is shut. 0 (paper): the coefficient is `sparsity`, and layers may fill up.",
+        "sparsity, layer by layer, beginning with `sparsity`; what is above a task's part all the same is shut, little "
+        "by little until annealing (or the last epoch) begins. 0 (paper): the coefficient is `sparsity`, and layers may "
+        "fill up.",
         ge=0,
         le=1,
     )
@@ -31,8 +32,9 @@ class CCGNOptions:
     sparsity_warmup: int | Literal["loss"] = option(
         1,
         "Epochs before the sparsity objective sets in (paper: 0 to 20); or `loss`: not before a fifth of the epochs, "
-        "and not before the class loss is well below chance, until when gates have no noise; then it grows as the loss "
-        "falls, so that gates close as the task is learnt.",
+        "and not before the class loss is well below chance, until when gates have no noise (with a budget it waits no "
+        "longer than three fifths of the time until that is kept); then it grows as the loss falls, so that gates "
+        "close as the task is learnt.",
         ge=0,
     )
     gate_lr: float = option(3.0, "Learning rate of gates, as a factor on the network's. Paper: 1 (400 epochs).", gt=0)
