@@ -19,7 +19,7 @@ class CCGNOptions:
         0.0,
         "Share of each layer that all expected tasks together may take. A controller then sets the coefficient of "
         "sparsity, layer by layer, beginning with `sparsity`; what is above a task's part all the same is shut, little "
-        "by little until annealing (or the last epoch) begins. 0 (paper): the coefficient is `sparsity`, and layers may "
+        "by little until annealing (or the last epoch) begins. 0 (paper): the coefficient is `sparsity`; layers may "
         "fill up.",
         ge=0,
         le=1,
