@@ -142,12 +142,14 @@ def test_the_same_images_give_the_same_bits_and_the_temperature_calibrates():
 
 
 def test_so_sure_as_it_seldom_is_when_it_is_wrong():
-    p = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.99])
+    p = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.99, 0.95, 0.85, 0.55])
     told = torch.stack([p, 1 - p], dim=1).log()
-    wrong = Choice(1.0, 1.0, told, torch.tensor([False, False, False, False, True]))
+    wrong = Choice(1.0, 1.0, told, torch.arange(8) >= 4)
     assert [round(math.exp(wrong.bar(missed)), 4) for missed in (0.1, 0.25, 0.5, 0.9)] == [0.9, 0.8, 0.7, 0.6]
     assert wrong.bar(0.0) == math.inf
-    assert Choice(1.0, 1.0, told, torch.ones(5, dtype=torch.bool)).bar(0.5) == math.inf, "no error to judge by"
+    assert Choice(1.0, 1.0, told, torch.ones(8, dtype=torch.bool)).bar(0.5) == math.inf, "no error to judge by"
+    mostly = Choice(1.0, 1.0, told, torch.arange(8) >= 6)  # six wrong, two right: half of two may be missed
+    assert [round(math.exp(mostly.bar(missed)), 4) for missed in (0.1, 0.5, 0.9)] == [0.99, 0.95, 0.95]
     assert reading.UNCHOSEN.bar(0.5) == math.inf
 
 

@@ -83,7 +83,8 @@ class ClassIncrementalOptions(CCGNOptions):
         0.0,
         "Where there are a read-out and a companion: the companion is not asked about images that the read-out is sure "
         "of, so sure that of the stored images that it gets wrong when they are left out it is as sure of no more than "
-        "this share. 0: it is asked about all.",
+        "this share (or as many as this share of those it gets right, where these are fewer). 0: it is asked about "
+        "all.",
         ge=0,
         lt=1,
     )

@@ -195,12 +195,14 @@ class Choice:
         return float(self.right.double().mean())
 
     def bar(self, missed: float) -> float:
-        """The log p(y|x) above which lies no more than the share ``missed`` of the wrong answers.
+        """The log p(y|x) above which lie no more wrong answers than the share ``missed`` of the wrong ones, or of the
+        right ones where these are fewer: a read-out that is mostly wrong is to be asked beside another.
 
         Where none is wrong (or none may be missed) nothing says how sure is sure enough: then none is.
         """
         wrong = self.told[~self.right].amax(1).sort(descending=True).values
-        return float(wrong[math.floor(missed * len(wrong))]) if missed and len(wrong) else math.inf
+        allowed = math.floor(missed * min(len(wrong), int(self.right.sum())))
+        return float(wrong[allowed]) if missed and len(wrong) else math.inf
 
 
 UNCHOSEN = Choice(1.0, 0.1, torch.empty(0, 1), torch.empty(0, dtype=torch.bool))
