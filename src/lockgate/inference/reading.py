@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from lockgate.backbones.base import Backbone, recorded
 from lockgate.inference.asleep import held, widened
 from lockgate.inference.compact import filled, frozen
+from lockgate.inference.grid import cells
 from lockgate.layers.pool import pooled, root
 from lockgate.methods.ccgn.class_incremental import ClassIncremental
 from lockgate.methods.ccgn.readout import ReadOut, grid_of
@@ -44,7 +45,7 @@ class Reading(nn.Module):
 
     def _cells(self, h: Tensor, width: int) -> Tensor:
         """A map (B, C, H, W) pooled to (B, width * cells)."""
-        return widened(pooled(h, self.grid), held(h), width)
+        return widened(cells(h, self.grid), held(h), width)
 
 
 class LayerReading(nn.Module):
