@@ -129,20 +129,22 @@ def beside(told: Tensor, logits: Tensor) -> Tensor:
 def asked(companion: nn.Module, x: Tensor, told: Tensor, unsure: Tensor) -> Tensor:
     """log p(y|x), (B, classes): what streams have ``told``, and the ``companion`` beside it where they are ``unsure``.
 
-    ``x`` are images (B, C, H, W) as it takes them. It computes nothing about the others. In an exported graph, where no
-    shape may depend on what is in an image, it is asked about all of a batch or none.
+    ``x`` are images (B, C, H, W) as it takes them. It computes nothing about the others.
     """
     if torch.compiler.is_compiling():
         either: Tensor = torch.cond(
             unsure.any(),
-            lambda x, told, unsure: torch.where(unsure[:, None], beside(told, companion(x)), told),
+            lambda x, told, unsure: _asked(companion, x, told, unsure.nonzero().flatten()),
             lambda x, told, unsure: told.clone(),
             (x, told, unsure),
         )
         return either
     rows = unsure.nonzero().flatten()
-    if not len(rows):
-        return told
+    return _asked(companion, x, told, rows) if len(rows) else told
+
+
+def _asked(companion: nn.Module, x: Tensor, told: Tensor, rows: Tensor) -> Tensor:
+    """``told``, and the companion beside it in these ``rows``."""
     both = beside(told.index_select(0, rows), companion(x.index_select(0, rows)))
     return told.index_copy(0, rows, both.to(told.dtype))
 
