@@ -28,6 +28,14 @@ def made(tmp_path_factory):
     return out
 
 
+@pytest.fixture(scope="module")
+def solved_for(tmp_path_factory):
+    """What `learn` answers photos by, on a network of another make: products of channels are in the file as well."""
+    out = tmp_path_factory.mktemp("runs") / "closed"
+    run(tiny.experiment("slda-bilinear", NETWORK), out)
+    return out
+
+
 def test_the_compiled_form_gives_the_same_bits(made):
     learner, scenario, _ = load(made)
     compiled, x = compile_learner(learner), scenario.tasks[0].test.x
@@ -44,6 +52,17 @@ def test_an_exported_file_answers_alike(made, format, task, tmp_path):
         pytest.importorskip("onnxruntime")
     ending = ".onnx" if format == "onnx" else ".pt2"
     path, agreement = export_run(made, task, format, tmp_path / f"file{ending}")
+    assert path.is_file()
+    assert agreement.same_classes
+
+
+@pytest.mark.parametrize("format", ["onnx", "torch"])
+@pytest.mark.parametrize("task", [1, None])
+def test_an_exported_closed_form_answers_alike(solved_for, format, task, tmp_path):
+    if format == "onnx":
+        pytest.importorskip("onnxruntime")
+    ending = ".onnx" if format == "onnx" else ".pt2"
+    path, agreement = export_run(solved_for, task, format, tmp_path / f"file{ending}")
     assert path.is_file()
     assert agreement.same_classes
 
