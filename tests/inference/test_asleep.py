@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lockgate.inference import asleep
-from lockgate.inference.asleep import awake, held, holding, widened
+from lockgate.inference.asleep import awake, held, holding
 from lockgate.inference.check import compare
 from lockgate.inference.compile import compile_learner
 
@@ -32,12 +32,8 @@ def test_of_few_images_everything_is_computed() -> None:
     assert awake(torch.zeros(asleep.FEWEST - 1, 24, dtype=torch.bool)) is None
 
 
-def test_what_is_missing_is_zero() -> None:
+def test_a_map_says_which_channels_it_has() -> None:
     x, places = torch.rand(3, 2, 4), torch.tensor([1, 4])
-    whole = torch.zeros(3, 6, 4)
-    whole[:, places] = x
-    torch.testing.assert_close(widened(x.flatten(1), places, 6), whole.flatten(1))
-    assert widened(x, None, 6) is x
     assert held(x) is None
     assert held(holding(x, places)) is places
 

@@ -82,7 +82,7 @@ def test_a_stream_that_most_images_want_whole_is_run_whole(learnt, monkeypatch, 
     images = torch.cat([task.test.x for task in tasks])[torch.arange(IMAGES) % 12]
     monkeypatch.setattr("lockgate.inference.cut.PAYS", 100.0)  # two sizes of each stream, whatever they cost
     monkeypatch.setattr("lockgate.inference.cut.RATES", (0.6,))
-    monkeypatch.setattr("lockgate.inference.common.PAYS", 100.0)
+    monkeypatch.setattr("lockgate.inference.union.PAYS", 100.0)
     monkeypatch.setattr("lockgate.inference.common.FEWER", 32)
     monkeypatch.setattr("lockgate.inference.common.MOSTLY", mostly)
     made = compile_learner(learner, images[:12])

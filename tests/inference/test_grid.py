@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from lockgate.inference.grid import cells
+from lockgate.inference.grid import averages, carrying, cells, joined_averages, mean
 from lockgate.layers.pool import pooled
 
 
@@ -29,3 +29,16 @@ def test_an_exported_graph_finds_the_cells_that_torch_finds_in_one_product(shape
 def test_elsewhere_it_is_torchs_own(shape: tuple[int, ...]) -> None:
     h = torch.randn(*shape)
     assert torch.equal(cells(h, 4), pooled(h, 4))
+
+
+def test_a_map_carries_what_was_found_for_all() -> None:
+    h = torch.rand(4, 6, 7, 7)
+    every = joined_averages([averages(part, 4) for part in h.split(3)])
+    places, gates = torch.tensor([1, 1, 4]), torch.tensor([[1.0, 0.0, 1.0]] * 4)
+    own = h[:, places] * gates[:, :, None, None]
+    taken = carrying(own.clone(), every.gated(places, gates))
+    torch.testing.assert_close(mean(taken), own.mean((2, 3)))
+    torch.testing.assert_close(cells(taken, 4), pooled(own, 4))
+    assert joined_averages([averages(h, None)]).gated(places, gates).cells is None, "nobody reads them"
+    x = torch.rand(2, 3)
+    assert mean(x) is x

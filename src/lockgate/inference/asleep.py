@@ -60,11 +60,3 @@ def held(x: Tensor) -> Tensor | None:
 def columns(weight: Tensor, places: Tensor | None) -> Tensor:
     """The inputs ``places`` of ``weight`` (c_out, c_in, ...)."""
     return weight if places is None else weight.index_select(1, places)
-
-
-def widened(x: Tensor, places: Tensor | None, width: int) -> Tensor:
-    """``x`` (B, places * cells) with zeros for the channels that it lacks, (B, width * cells)."""
-    if places is None:
-        return x
-    some = x.reshape(len(x), len(places), -1)
-    return some.new_zeros(len(x), width, some.shape[2]).index_copy_(1, places, some).flatten(1)

@@ -1,8 +1,7 @@
 """What reads the image, computed once for all streams.
 
-Streams share filters: what a filter gives before its gate is the same for all of them, where no norm of a task's own
-follows. So of the layer that reads the image each filter that some stream keeps is computed once, and every stream
-takes those that it keeps and applies its own gates.
+Of the layer that reads the image each filter that some stream keeps is computed once, and every stream takes those that
+it keeps and applies its own gates. What gates and a read-out want to know of those maps is found once too.
 """
 
 from __future__ import annotations
@@ -12,19 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.inference.asleep import awake, holding, some
-from lockgate.inference.compact import Compact, filled, rebuilt
+from lockgate.inference.compact import Compact, rebuilt
 from lockgate.inference.cut import CompactStream
+from lockgate.inference.grid import Averages, averages, carrying, joined_averages
 from lockgate.inference.reading import Reader
+from lockgate.inference.union import pays, union
 from lockgate.layers.plain import Then
 
 AT_ONCE = 6 * 2**20
 """Bytes of maps of the size of the image that are made at a time: more fall out of the processor's caches."""
-PAYS = 0.75
-"""Filters are computed together only if they are fewer than this share of those of all streams."""
 MOSTLY = 0.5
 """Where more than this share of the images want filters that a stream leaves out, all are run through all of it."""
 FEWER = 256
@@ -57,9 +55,9 @@ class Now(NamedTuple):
 class Common(nn.Module):
     """The filters that read the image, of all streams: for the images that ``passes`` gives, and no others."""
 
-    def __init__(self, filters: Compact) -> None:
+    def __init__(self, filters: Compact, grid: int | None) -> None:
         super().__init__()
-        self.filters = filters
+        self.filters, self.grid = filters, grid
         self.readers: list[tuple[FromCommon, FromCommon | None]] = []
         """Of each stream: what it reads, and where some filters are left out, what all of it reads."""
         self._now: Now | None = None
@@ -103,8 +101,10 @@ class Common(nn.Module):
         rows = some(torch.cat([member.places for member in members]), self.filters.width, STEP)
         places = [member.places if rows is None else torch.searchsorted(rows, member.places) for member in members]
         maps: list[Tensor] = []  # of each member, (B * H * W, n): channels last
+        found: list[Averages] = []
         start = 0
         for part in in_parts(self.filters, x, then, rows):
+            found.append(averages(part, self.grid))
             count, channels, height, width = part.shape
             flat, cells = part.permute(0, 2, 3, 1).reshape(-1, channels), height * width
             maps = maps or [x.new_empty(len(x) * cells, len(place)) for place in places]
@@ -113,9 +113,11 @@ class Common(nn.Module):
                 torch.index_select(flat, 1, place, out=here)
                 here.view(count, cells, -1).mul_(member.gates[start : start + count])
             start += count
+        every = joined_averages(found)
         outputs: dict[FromCommon, Output] = {}
-        for (reader, member), own in zip(now.members.items(), maps, strict=True):
+        for (reader, member), place, own in zip(now.members.items(), places, maps, strict=True):
             made = own.reshape(len(x), height, width, -1).permute(0, 3, 1, 2)
+            carrying(made, every.gated(place, member.gates[:, 0]))
             outputs[reader] = (made if member.rows is None else holding(made, member.rows), member.wanted)
         return outputs
 
@@ -181,27 +183,19 @@ def make_common(streams: Sequence[CompactStream]) -> Common | None:
     first = reading(readers[0])
     if readers[0].backbone.sources[0] is not None or first.weight.dim() != 4:
         return None
-    layers = [reading(reader) for reader in readers]
-    alike = torch.unique(torch.cat([layer.filters for layer in layers]))
-    if filled(len(alike)) > PAYS * sum(len(layer.weight) for layer in layers):
+    if not pays([reading(reader) for reader in readers]):
         return None
-    layers += [reading(reader) for reader in wholes]
-    union = torch.unique(torch.cat([layer.filters for layer in layers]))
-    weight = first.weight.new_zeros(filled(len(union)), *first.weight.shape[1:])
-    bias = first.bias.new_zeros(len(weight))
-    places = [torch.searchsorted(union, layer.filters) for layer in layers]
-    for layer, place in zip(layers, places, strict=True):
-        weight[place], bias[place] = layer.weight[: len(place)], layer.bias[: len(place)]
-    pairs = zip(layers, places, strict=True)
-    if not all(torch.equal(layer.weight[: len(place)], weight[place]) for layer, place in pairs):
-        return None  # a norm of the task's own was folded in
-    common = Common(Compact(weight, bias, first.stride, first.padding))
+    every = [*readers, *wholes]
+    found = union([reading(reader) for reader in every])
+    if found is None:
+        return None
+    read = readers[0].reading
+    common = Common(found.layer, None if read is None else read.grid)
+    places = {id(reader): place for reader, place in zip(every, found.places, strict=True)}
 
     def joined(reader: Reader, alone: Callable[[Compact], nn.Module]) -> FromCommon:
         layer = reading(reader)
-        place = torch.searchsorted(union, layer.filters)
-        spare = F.pad(place, (0, len(layer.weight) - len(place)))  # filled up with any: their gates never open
-        made = FromCommon(layer, alone(layer), common, spare)
+        made = FromCommon(layer, alone(layer), common, places[id(reader)])
         reader.backbone = rebuilt(reader.backbone, {id(layer): made})
         return made
 

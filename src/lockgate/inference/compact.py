@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
 from lockgate.inference.asleep import awake, columns, held, holding
+from lockgate.inference.grid import mean
 from lockgate.inference.neighbours import convolved_and_pooled, pays
 from lockgate.layers.gate import ChannelGate
 from lockgate.layers.gated import Gated
@@ -24,6 +25,13 @@ from lockgate.layers.pool import pool_relu
 
 LANES = 8
 """Channels are filled up with zeros to a multiple of this: as many floats as a vector register of AVX2 holds."""
+FEW_INPUTS = 4
+"""A convolution of no more channels than this, which spends its time on writing, takes twice as long a filter ...
+"""
+REGISTER = 16
+"""Floats in the widest register there is."""
+PIECE = 64
+"""... where it makes more filters than this at once: they are made in pieces, and joined after pooling."""
 SHUT = -1.0
 """Log-odds of a gate that never opens."""
 
@@ -71,8 +79,7 @@ class CompactGate(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """Open gates (B, width) bool from the layer's input; and, if some are missing, where one was wanted, (B,)."""
-        pooled = x.mean((2, 3)) if x.dim() == 4 else x
-        z = F.linear(pooled, columns(self.squeeze.weight, held(x)), self.squeeze.bias).relu_()
+        z = F.linear(mean(x), columns(self.squeeze.weight, held(x)), self.squeeze.bias).relu_()
         opened = F.linear(z, self.excite.weight, self.excite.bias) > 0
         if not self.missing:
             return opened, None
@@ -117,6 +124,9 @@ class Compact(nn.Module):
             weight, bias = self._part(x, rows)
             if pays(x, weight, self.stride):
                 return convolved_and_pooled(x, weight, bias, self.padding)
+            if _in_pieces(weight):
+                pieces = zip(weight.split(_piece(len(weight))), bias.split(_piece(len(weight))), strict=True)
+                return torch.cat([then(F.conv2d(x, w, b, self.stride, self.padding)) for w, b in pieces], dim=1)
         return then(self.linear_map(x, rows))
 
     def _part(self, x: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -221,6 +231,17 @@ def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
 def cut_inputs(layer: nn.Linear, read: Tensor) -> nn.Linear:
     """``layer`` on the channels ``read``, filled up."""
     return linear(_columns(layer.weight.detach(), read, None), layer.bias.detach())
+
+
+def _in_pieces(weight: Tensor) -> bool:
+    many = weight.dim() == 4 and weight.shape[1] <= FEW_INPUTS and len(weight) > PIECE
+    return many and not torch.compiler.is_compiling()
+
+
+def _piece(filters: int) -> int:
+    """How many of so many filters to make at once: pieces of like size, full registers in all but the last."""
+    pieces = -(-filters // PIECE)
+    return -(-filters // pieces // REGISTER) * REGISTER
 
 
 def filled(count: int) -> int:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone, recorded
-from lockgate.inference.asleep import held, widened
+from lockgate.inference.asleep import FEWEST, columns, held
 from lockgate.inference.compact import filled, frozen
 from lockgate.inference.grid import cells
 from lockgate.layers.pool import pooled, root
@@ -32,37 +32,21 @@ class Reading(nn.Module):
         super().__init__()
         self.grid, self.classes = grid_of(len(weights)), len(next(iter(weights.values())))
         self.names = [name for name, weight in weights.items() if weight.any()]
-        self.widths = {name: filled(weights[name].shape[1]) for name in self.names}
-        self.layers = nn.ModuleList([LayerReading(_filled(weights[name]).flatten(1)) for name in self.names])
+        self.layers = nn.ParameterList([frozen(_filled(weights[name])) for name in self.names])
 
     def forward(self, maps: Mapping[str, Tensor]) -> Tensor:
         """Scores (B, classes), from the map of each layer."""
         if not self.names:  # it keeps nothing of this stream
             some = next(iter(maps.values()))
             return some.new_zeros(len(some), self.classes)
-        pairs = zip(self.names, self.layers, strict=True)
-        return torch.stack([layer(self._cells(maps[name], self.widths[name])) for name, layer in pairs]).sum(0)
-
-    def _cells(self, h: Tensor, width: int) -> Tensor:
-        """A map (B, C, H, W) pooled to (B, width * cells)."""
-        return widened(cells(h, self.grid), held(h), width)
-
-
-class LayerReading(nn.Module):
-    """What one pooled map adds to the scores: only the inputs that a read-out keeps are looked at."""
-
-    kept: Tensor | None
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        kept = weight.any(0).nonzero().flatten()
-        whole = 2 * len(kept) > weight.shape[1]  # to pick them out would cost more than to multiply by zero
-        self.register_buffer("kept", None if whole else kept)
-        self.weight = frozen(weight if whole else weight[:, kept])
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Scores (B, classes) from (B, channels * cells)."""
-        return F.linear(root(x if self.kept is None else x.index_select(1, self.kept)), self.weight)
+        read = [maps[name] for name in self.names]
+        pairs = zip(self.layers, read, strict=True)
+        weight = torch.cat([columns(weight, held(h)).flatten(1) for weight, h in pairs], dim=1)
+        inputs = torch.cat([cells(h, self.grid) for h in read], dim=1)  # (B, channels and cells of all layers)
+        if not torch.compiler.is_compiling() and len(inputs) >= FEWEST:  # of many images, roots cost more than to look
+            kept = weight.any(0).nonzero().flatten()
+            inputs, weight = inputs.index_select(1, kept), weight.index_select(1, kept)
+        return F.linear(root(inputs), weight)
 
 
 class Reader(nn.Module):
