@@ -26,12 +26,12 @@ from lockgate.layers.pool import pool_relu
 LANES = 8
 """Channels are filled up with zeros to a multiple of this: as many floats as a vector register of AVX2 holds."""
 FEW_INPUTS = 4
-"""A convolution of no more channels than this, which spends its time on writing, takes twice as long a filter ...
+"""A convolution of no more channels than this spends its time on writing: where it is pooled it is made in pieces ...
 """
+PIECE = 64
+"""... of at most so many filters: of more at once, each takes twice as long."""
 REGISTER = 16
 """Floats in the widest register there is."""
-PIECE = 64
-"""... where it makes more filters than this at once: they are made in pieces, and joined after pooling."""
 SHUT = -1.0
 """Log-odds of a gate that never opens."""
 
