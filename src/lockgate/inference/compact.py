@@ -125,7 +125,9 @@ class Compact(nn.Module):
             if pays(x, weight, self.stride):
                 return convolved_and_pooled(x, weight, bias, self.padding)
             if _in_pieces(weight):
-                pieces = zip(weight.split(_piece(len(weight))), bias.split(_piece(len(weight))), strict=True)
+                pieces = zip(
+                    torch.split(weight, _piece(len(weight))), torch.split(bias, _piece(len(weight))), strict=True
+                )
                 return torch.cat([then(F.conv2d(x, w, b, self.stride, self.padding)) for w, b in pieces], dim=1)
         return then(self.linear_map(x, rows))
 

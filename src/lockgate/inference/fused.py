@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from lockgate.backbones.base import Backbone
 from lockgate.inference.compact import SHUT, Compact, CompactGate, Folded, frozen, gated, rebuilt
-from lockgate.inference.union import pays, union
 from lockgate.layers.plain import Then
 
 
@@ -92,27 +91,20 @@ class FusedGate(nn.Module):
 class Fused(nn.Module):
     """One layer of all streams."""
 
-    places: Tensor | None
-    """Where a shared layer has each filter once: those of every stream, side by side."""
-
     def __init__(self, layers: list[Compact], shared: bool) -> None:
         super().__init__()
         self.shared = shared
         self.reads = [layer.weight.shape[1] for layer in layers]
-        self.gate = FusedGate([layer.gate for layer in layers if layer.gate is not None], shared)
-        found = union(layers) if shared and pays(layers) else None
-        if shared:
-            layers = [_joined(layers) if found is None else found.layer]
-        self.layers = nn.ModuleList(layers)
-        self.register_buffer("places", None if found is None else torch.cat(found.places))
+        self.layers = nn.ModuleList([_joined(layers)] if shared else layers)
+        gates = [layer.gate for layer in layers if layer.gate is not None]
+        self.gate = FusedGate(gates, shared)
 
     def forward(self, x: Tensor, task: int, then: Then) -> tuple[Tensor, None]:
         """(B, all streams' inputs, ...) to (B, all streams' outputs, ...)."""
         parts = [x] if self.shared else torch.split(x, self.reads, dim=1)
         outs = [cast(Compact, layer).linear_map(part) for layer, part in zip(self.layers, parts, strict=True)]
         h = outs[0] if len(outs) == 1 else torch.cat(outs, dim=1)
-        h = then(h)
-        return gated(h if self.places is None else h.index_select(1, self.places), self.gate(x)), None
+        return gated(then(h), self.gate(x)), None
 
     def spread(self, x: Tensor, task: int) -> Tensor:
         """Features of all streams, side by side."""

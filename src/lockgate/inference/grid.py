@@ -31,7 +31,7 @@ class Averages(NamedTuple):
 
 def averages(h: Tensor, grid: int | None) -> Averages:
     """Of ``h``; ``grid`` None: nobody reads its cells."""
-    return Averages(h.mean((2, 3)), None if grid is None else cells(h, grid).unflatten(1, (h.shape[1], -1)))
+    return Averages(h.mean((2, 3)), None if grid is None else torch.unflatten(cells(h, grid), 1, (h.shape[1], -1)))
 
 
 def joined_averages(parts: list[Averages]) -> Averages:
