@@ -118,6 +118,37 @@ def test_the_room_comes_down_from_a_whole_layer_to_the_part_of_the_task():
     assert left_open(learner) == [5, 5, 5], "nothing is left to be shut"
 
 
+def taught(learner, task, steps):
+    """Steps of a task of ten epochs of a hundred, without an optimiser: what is shut in them depends on gates alone."""
+    learner.train()
+    learner.epochs, learner.steps = 10, 100
+    for step in steps:
+        learner.epoch, learner.step, learner.progress = step // 100, step, step / 1000
+        torch.manual_seed(step)
+        rows = torch.randint(len(task.train), (8,))
+        learner(Batch(task.train.x[rows], task.train.y[rows], task.train.task[rows]))
+
+
+def test_a_room_that_has_come_half_way_goes_on_where_it_was_after_a_resume():
+    options = {"budget": 0.8, "anneal": 0.5, "prune": 0.001, "sparsity_warmup": "loss", "open_bias": 3.0}
+    first, scenario = tiny.world("ccgn", width=WIDTH, **options)
+    second, _ = tiny.world("ccgn", width=WIDTH, **options)
+    task = scenario.tasks[0]
+    for learner in (first, second):
+        torch.manual_seed(0)
+        learner.begin_task(task)
+    taught(first, task, range(420))
+    half = left_open(first)
+    quota = first.budget.quota.tolist()
+    assert all(most < left < WIDTH for most, left in zip(quota, half, strict=True))
+    second.load_state_dict(first.state_dict())
+    for learner in (first, second):
+        taught(learner, task, range(420, 501))
+    assert left_open(first) == quota
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[name]), name
+
+
 def test_of_filters_that_fired_as_often_those_go_that_matter_least():
     learner, budget = made()
     budget.begin_task(0, 5, 0.0)
